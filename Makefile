@@ -1,0 +1,72 @@
+# Needs Python 3.11, 3.12 or 3.13 and make; everything else is installed into $(VENV).
+# Another Python beside the first: make test PYTHON=python3.12 VENV=.venv312
+
+PYTHON ?= python3
+VENV ?= .venv
+METHODS ?= slackswap,slackswap-timeline,milp
+INSTANCES ?= instances/slackswap/*.json
+PYTEST_ARGS ?=
+UPGRADE ?=
+
+BIN := $(VENV)/bin
+LOCK := requirements/dev.lock
+STAMP := $(VENV)/.made
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help venv compare test lint types check instances bench lock docs clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/\1	\2/p' Makefile | while IFS='	' read -r name text; do printf '  make %-10s %s\n' "$$name" "$$text"; done
+
+venv: $(STAMP) ## set up $(VENV) from the locked dependencies
+
+$(STAMP): pyproject.toml $(LOCK)
+	@command -v $(PYTHON) >/dev/null || { \
+	  echo "slackopt needs Python 3.11, 3.12 or 3.13; '$(PYTHON)' was not found: name one with make PYTHON=/path/to/python3" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' || { \
+	  echo "slackopt needs Python 3.11, 3.12 or 3.13, and $(PYTHON) is $$($(PYTHON) --version 2>&1): name another with make PYTHON=/path/to/python3" >&2; exit 1; }
+	$(PYTHON) -m venv --clear $(VENV)
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet --requirement $(LOCK)
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-build-isolation --no-deps --editable .
+	@touch $@
+
+compare: $(STAMP) ## the main job: METHODS on the seed instances, as a table
+	$(BIN)/slackopt compare $(INSTANCES) --methods $(METHODS)
+
+test: $(STAMP) ## run the whole test suite (PYTEST_ARGS="-k name" for a part)
+	$(BIN)/python -m pytest -n 2 $(PYTEST_ARGS)
+
+lint: $(STAMP) ## check style and format with ruff
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(STAMP) ## check types with mypy --strict
+	$(BIN)/mypy slackopt
+
+check: lint types test ## lint, types and test
+
+instances: $(STAMP) ## write the seed instances again, byte for byte
+	$(BIN)/python instances/slackswap/make.py
+
+bench: $(STAMP) ## run the benchmarks one after the other
+	@set -e; for script in benchmarks/*.py; do echo "$$script"; $(BIN)/python "$$script"; done
+
+# One lock for every supported Python and platform; pins are kept unless UPGRADE=--upgrade is given.
+# The venv must exist, but need not be up to date: it is the lock that makes it so.
+lock: | $(BIN)/uv ## lock the dependencies again (UPGRADE=--upgrade for newer ones)
+	$(BIN)/uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --quiet \
+	  --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
+	  $(UPGRADE) --output-file $(LOCK)
+
+$(BIN)/uv:
+	$(MAKE) venv
+
+docs: $(STAMP) ## build the documentation into docs/_build/html
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet --constraint $(LOCK) \
+	  --no-build-isolation --editable '.[docs,notebooks]'
+	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
+
+clean: ## remove $(VENV), caches and what was built
+	rm -rf $(VENV) build dist docs/_build .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find slackopt tests benchmarks instances notebooks docs -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

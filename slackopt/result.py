@@ -1,0 +1,95 @@
+"""A result: what one method found and proved on one instance."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from slackopt.plan import Plan
+from slackopt.records import SCHEMA_VERSION, Name, Record
+
+Status = Literal["optimal", "feasible", "infeasible", "no_solution", "error"]
+StoppedBy = Literal["proof", "gap", "time", "memory", "heuristic", "signal", "error"]
+Count = Annotated[int, Field(ge=0)]
+Seconds = Annotated[float, Field(ge=0)]
+TrajectoryPoint = tuple[Seconds, Count | None, Count | None]
+
+
+class WindowMultiplier(Record):
+    """One row of a bound certificate: which window row, and its weight.
+
+    See `slackopt.formulations.certificate`.
+    """
+
+    row: str
+    weight: Annotated[str, Field(pattern=r"^[0-9]+(/[0-9]+)?$")]
+
+
+class Result(Record):
+    """Everything known after one run; unknown is None.
+
+    Attributes
+    ----------
+    status
+        What is held: ``optimal`` (a plan within the gap tolerance of a proved bound),
+        ``feasible`` (a plan), ``infeasible`` (proved: no plan exists), ``no_solution``
+        (nothing found within the limits), ``error``.
+    stopped_by
+        Why the method stopped.
+    makespan_ns, throughput_ratio, recompute_ns, stall_ns, peak_bytes, ...
+        Of the plan, as simulated.
+    lower_bound_ns
+        Proved for every plan that the simulator accepts.
+    gap
+        Certified gap: (makespan - lower bound) / lower bound.
+    bound_certificate
+        Window rows and weights from which `slackopt.verify` recomputes a bound without a solver.
+    trajectory
+        ``(seconds, makespan_ns, lower_bound_ns)`` whenever one of the ends moved.
+    notes
+        What a reader should know: which step moved which end, what a solver said.
+    """
+
+    format: Literal["slackopt/result"] = "slackopt/result"
+    schema_version: Annotated[int, Field(ge=SCHEMA_VERSION, le=SCHEMA_VERSION)] = SCHEMA_VERSION
+    instance: Name
+    instance_sha256: str
+    method: Name
+    solver: str | None = None
+    solver_version: str | None = None
+    status: Status
+    stopped_by: StoppedBy
+    ideal_ns: Count
+    makespan_ns: Count | None = None
+    throughput_ratio: float | None = None
+    recompute_ns: Count | None = None
+    stall_ns: Count | None = None
+    swapped_bytes: Count | None = None
+    recomputed_bytes: Count | None = None
+    peak_bytes: Count | None = None
+    budget_bytes: Count
+    lower_bound_ns: Count | None = None
+    gap: float | None = None
+    build_s: Seconds | None = None
+    solve_s: Seconds | None = None
+    wall_s: Seconds | None = None
+    peak_rss_bytes: Count | None = None
+    threads: Count | None = None
+    seed: int | None = None
+    deterministic: bool | None = None
+    num_variables: Count | None = None
+    num_constraints: Count | None = None
+    trajectory: tuple[TrajectoryPoint, ...] = ()
+    options: Mapping[str, Any] = Field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    plan: Plan | None = None
+    bound_certificate: tuple[WindowMultiplier, ...] | None = None
+    slackopt_version: str
+    environment: Mapping[str, Any] = Field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        ratio = "no plan" if self.throughput_ratio is None else f"{self.throughput_ratio:.3%} of ideal"
+        gap = "" if self.gap is None else f", certified gap {self.gap:.4%}"
+        return f"Result({self.instance!r}, {self.method}, {self.status}: {ratio}{gap})"
