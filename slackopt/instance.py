@@ -101,8 +101,14 @@ class Instance(Record):
 
     @cached_property
     def sha256(self) -> str:
-        """Hash of the content, whatever the file looks like: the identity of the instance."""
-        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()
+        """Identity of the instance: a hash of its content, whatever the file looks like.
+
+        Provenance and sources are left out: rewording a citation does not make another problem.
+        """
+        content = self.model_dump_json(
+            exclude={"provenance": True, "graph": {"provenance"}, "device": {"source"}}
+        )
+        return hashlib.sha256(content.encode()).hexdigest()
 
     def check_working_set(self) -> None:
         """Raise `InfeasibleError` if one op alone needs more than the budget.
@@ -110,6 +116,13 @@ class Instance(Record):
         It names the op and its bytes. Passing does not prove that a plan exists.
         """
         needs = self.lifetimes.working_set_bytes
+        batch = self.lifetimes.batch_bytes
+        if batch > self.budget_bytes:
+            raise InfeasibleError(
+                f"instance {self.name!r} has no plan: op {self.graph.ops[0].name!r} (ops[0]) starts "
+                f"with the batch of {batch} bytes on the device, and the budget is "
+                f"{self.budget_bytes} bytes; raise the budget to at least {batch} bytes"
+            )
         k = max(range(len(needs)), key=needs.__getitem__)
         if needs[k] > self.budget_bytes:
             raise InfeasibleError(

@@ -168,8 +168,7 @@ class Lifetimes:
     def _live(self, kept: list[bool]) -> Ints:
         delta = [0] * (self.num_ops + 1)
         for t, size in enumerate(self.sizes_bytes):
-            # A batch tensor is on the device when the first op starts, whoever reads it.
-            start, idle_from = max(self.producer[t], 0), max(self.last_forward_use[t], 0) + 1
+            start, idle_from = max(self.producer[t], 0), self.last_forward_use[t] + 1
             first, last = self.first_backward_use[t], self.last_backward_use[t]
             spans = [(start, idle_from)]
             if first != ABSENT and (kept[t] or first <= idle_from):

@@ -17,6 +17,17 @@ from slackopt.instance import Instance
 from slackopt.plan import Plan
 
 NS_PER_S = 10**9
+# Weights of keep, swap, recompute in a random plan.
+PLAN_STYLES = (
+    *((1, 1, 1),) * 2,
+    *((1, 3, 1),) * 2,
+    (1, 1, 3),
+    (1, 4, 4),
+    (6, 1, 1),
+    *((0, 1, 0),) * 3,
+    (0, 0, 1),
+    (1, 0, 0),
+)
 MAX_BANDWIDTH = 10**15
 
 
@@ -154,9 +165,7 @@ def _arbitrary(builder: _Builder, max_ops: int) -> None:
         inputs = rng.sample(pool, min(len(pool), rng.choice((0, 1, 1, 2, 2, 3, 4))))
         if made and rng.random() < 0.4:
             inputs.insert(0, made[-1])
-        outputs = [
-            builder.tensor(f"t{k}.{i}") for i in range(rng.choice((0, 1, 1, 1, 1, 2, 2, 3)))
-        ]
+        outputs = [builder.tensor(f"t{k}.{i}") for i in range(rng.choice((0, 1, 1, 1, 1, 2, 2, 3)))]
         builder.op("forward" if forward else "backward", inputs, outputs)
         made += outputs
 
@@ -172,7 +181,7 @@ def random_device(rng: Random, graph: Graph) -> Device:
     per_ns = mean_size / mean_duration
 
     def bandwidth() -> int:
-        wanted = per_ns * rng.choice((0.3, 0.6, 1.0, 1.0, 2.0, 5.0)) * NS_PER_S
+        wanted = per_ns * rng.choice((0.2, 0.3, 0.6, 1.0, 2.0, 5.0)) * NS_PER_S
         if rng.random() < 0.5:  # whole bytes per nanosecond: exact ties
             wanted = max(1, round(wanted / NS_PER_S)) * NS_PER_S
         return min(MAX_BANDWIDTH, max(1, int(wanted)))
@@ -254,9 +263,7 @@ def trigger_range(instance: Instance, name: str) -> tuple[int, int, int]:
 
 def random_plan(rng: Random, instance: Instance) -> Plan:
     """Return a random valid plan in which every swapped tensor has a trigger."""
-    keep, swap, recompute = rng.choice(
-        ((1, 1, 1), (1, 1, 1), (1, 3, 1), (1, 1, 3), (6, 1, 1), (1, 4, 4), (0, 1, 0), (0, 0, 1), (1, 0, 0))
-    )
+    keep, swap, recompute = rng.choice(PLAN_STYLES)
     weight = {"keep": keep, "swap": swap, "recompute": recompute}
     near_need = rng.random()
     decisions: dict[str, Any] = {}

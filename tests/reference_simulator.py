@@ -70,7 +70,7 @@ class ReferenceRun:
 
 
 def reference_simulate(instance: Instance, plan: Plan, *, chunk_bytes: int = 0) -> ReferenceRun:
-    """Simulate `plan`; every swapped tensor that is read after its last forward use has a trigger."""
+    """Simulate `plan`; every swapped tensor read after its last forward use has a trigger."""
     return _Simulation(instance, plan, chunk_bytes).run()
 
 
@@ -475,7 +475,7 @@ class _Simulation:
             self.something_ended()
 
     def move(self, rate: int, units: int) -> Generator[simpy.Event, Any, int]:
-        """Move `units`, or less if the other direction starts or ends a copy before; return them."""
+        """Move `units`, or fewer until the other direction changes; return those moved."""
         begin = self.env.now
         duration = (units + rate - 1) // rate
         yield self.env.timeout(duration) | self.link_changed

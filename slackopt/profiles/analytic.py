@@ -36,10 +36,10 @@ def transformer(
 ) -> Graph:
     """Make the graph of one training step of a transformer.
 
-    The step is: embedding and its dropout; the blocks (`slackopt.profiles.blocks` lists their ops and
-    what each saves); a final norm, the head (``2*b*s*h*V`` FLOPs for vocabulary ``V``), and the loss as
-    PyTorch computes it, a log-softmax that saves its output, ``b*s*V`` elements, and the
-    negative log-likelihood; then all backward ops in reverse order. Op times come from
+    The step is: embedding and its dropout; the blocks (`slackopt.profiles.blocks` lists their ops
+    and what each saves); a final norm, the head (``2*b*s*h*V`` FLOPs for vocabulary ``V``), and
+    the loss as PyTorch computes it, a log-softmax that saves its output, ``b*s*V`` elements, and
+    the negative log-likelihood; then all backward ops in reverse order. Op times come from
     `slackopt.profiles.roofline`. Parameters, their gradients and the optimizer are no part of
     the graph: they are statics outside the activation budget.
 
@@ -85,7 +85,7 @@ def transformer(
     --------
     >>> graph = transformer("gpt2-xl", batch=1, num_layers=2)
     >>> len(graph.ops), graph.ops[2].name
-    (65, 'layer 0/attention/norm')
+    (60, 'layer 0/attention/norm')
     """
     model = get_preset(preset)
     batch = _positive("batch", batch, model.batch)
@@ -138,17 +138,14 @@ def _append_step(tape: Tape, num_layers: int, vocab: int) -> None:
     labels = builder.tensor("batch/labels", shape.tokens * TOKEN_BYTES, "input")
 
     stream = builder.tensor("embedding/lookup.out", shape.hidden_bytes)
-    # The lookup reads one table row, as large as its output row, for each token and for its position.
-    builder.forward(
-        "embedding/lookup", "embedding", [tokens], [stream], extra_bytes=2 * shape.hidden_bytes
-    )
+    # Each token reads a row of the table; its gradient is added to the same row.
+    row_bytes = shape.hidden_bytes
+    builder.forward("embedding/lookup", "embedding", [tokens], [stream], extra_bytes=row_bytes)
     looked_up = stream
 
     def embedding_backward() -> None:
         inputs = [tape.grads[looked_up], tokens]
-        builder.backward(
-            "embedding/lookup", "embedding", inputs, [], extra_bytes=2 * shape.hidden_bytes
-        )
+        builder.backward("embedding/lookup", "embedding", inputs, [], extra_bytes=2 * row_bytes)
 
     tape.later(embedding_backward)
     stream = tape.dropout("embedding/dropout", "embedding", stream)
@@ -160,7 +157,9 @@ def _append_step(tape: Tape, num_layers: int, vocab: int) -> None:
         "loss/log-softmax", "loss", [logits], builder.size(logits), saves="output"
     )
     loss = builder.tensor("loss/nll.out", 4, "loss")
-    builder.forward("loss/nll", "loss", [scores, labels], [loss])
+    # It gathers one log-probability per token and does not read the others.
+    unread = builder.size(scores) - shape.tokens * shape.element_bytes
+    builder.forward("loss/nll", "loss", [scores, labels], [loss], extra_bytes=-unread)
     tape.grads[scores] = builder.gradient(scores)
     builder.backward("loss/nll", "loss", [labels], [tape.grads[scores]])
     tape.backward()
@@ -172,14 +171,15 @@ def _model_record(model: Preset) -> dict[str, Any]:
 
 
 def _accelerator_record(chip: Accelerator, dtype: Dtype) -> dict[str, Any]:
-    record = chip.model_dump(exclude={"peak_flops_per_s", "memory_bytes"})
-    return {"peak_flops_per_s": chip.peak(dtype), **record}
+    record = chip.model_dump(exclude={"peak_flops_per_s"})
+    return {**record, "peak_flops_per_s": chip.peak(dtype)}
 
 
 def _positive(field: str, value: int | None, default: int) -> int:
     if value is None:
         return default
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= MAX_SETTING:
+    # Exactly int: neither a float nor a bool is a count, whatever the caller's types say.
+    if type(value) is not int or not 0 < value <= MAX_SETTING:
         raise InputError(f"{field} {value!r}: must be a whole number from 1 to {MAX_SETTING}")
     return value
 

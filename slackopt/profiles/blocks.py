@@ -1,8 +1,8 @@
 """Ops of a transformer block, forward and backward, with the tensors that PyTorch saves.
 
-Notation: `s` sequence length, `b` batch, `h` width, `a` heads, `f` inner width of the MLP, `e` bytes
-per element (2 in 16-bit formats), ``n = s*b*h``. Norms come first (pre-norm), as Megatron trains all
-its models, BERT included.
+Notation: `s` sequence length, `b` batch, `h` width, `a` heads, `f` inner width of the MLP, `e`
+bytes per element (2 in 16-bit formats), ``n = s*b*h``. Norms come first (pre-norm), as Megatron
+trains all its models, BERT included.
 
 Saved tensors are the forward tensors that a backward op reads:
 
@@ -19,24 +19,27 @@ context (eager)             probabilities ``e*a*s*s*b`` (after dropout)
 GELU                        its input     ``e*s*b*f``
 =========================== ============= =============================================
 
-With 16-bit formats and ``f = 4h`` they add up to the closed form ``s*b*h*(34 + 5*a*s/h)`` per block of
-Korthikanti et al. 2022 (arXiv 2205.05198), section 4, with eager attention and dropout, and to
-``34*s*b*h`` with flash attention, whose backward pass rebuilds the probabilities and restores the random
-state of its dropout. The gated, dropout-free block saves, in 16-bit formats,
-``16*s*b*h + 6*s*b*f``: norm, QKV and projection inputs, q, k, v as above, the gated MLP's input (once,
-shared by gate and up), and gate, up and their product; eager attention adds ``2*a*s*s*b``, the
-probabilities, which are then both the softmax's output and the context's input.
+In 16-bit formats with ``f = 4h`` they add up to the closed form ``s*b*h*(34 + 5*a*s/h)`` per
+block of Korthikanti et al. 2022 (arXiv 2205.05198), section 4, with eager attention and dropout,
+and to ``34*s*b*h`` with flash attention, whose backward pass rebuilds the probabilities and
+restores the random state of its dropout.
 
-Simplifications, each below 0.1 % of these bytes: norm statistics and the flash kernel's row sums are no
-tensors. Rotary embeddings are fused into the QKV projection. Causal masks are applied inside the softmax,
-and products are counted in full. Dropout is recomputable: as in Megatron, its random state is restored
-when it runs again, so that both of its outputs come out the same.
+The gated, dropout-free block saves ``16*s*b*h + 6*s*b*f`` bytes in 16-bit formats: inputs of the
+norms, QKV and projection, q, k and v as above; the MLP's input once, shared by gate and up; gate,
+up and their product. Eager attention adds ``2*a*s*s*b``: the probabilities, which are then both the
+softmax's output and the context's input.
+
+Simplifications, each below 0.1 % of these bytes: norm statistics and the flash kernel's row sums
+are no tensors. Rotary embeddings are fused into the QKV projection. Causal masks are applied inside
+the softmax, and products are counted in full. Dropout is recomputable: as in Megatron, its random
+state is restored when it runs again, so that both of its outputs come out the same.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from slackopt.profiles.builder import GRADIENT, StepBuilder
 
@@ -79,8 +82,8 @@ class Shape:
 class Tape:
     """Appends ops to a `StepBuilder`, and keeps what their backward ops have to do.
 
-    Every method appends one forward op and returns its output; `backward` appends the backward ops in
-    reverse order. `grads` holds the gradient of each tensor as far as it is known.
+    Every method appends one forward op and returns its output; `backward` appends the backward
+    ops in reverse order. `grads` holds the gradient of each tensor as far as it is known.
     """
 
     def __init__(self, builder: StepBuilder, shape: Shape) -> None:
@@ -103,9 +106,10 @@ class Tape:
     ) -> tuple[str, ...]:
         """Append a linear op with one output (``name.key``) for each width.
 
-        Forward: ``2*m*k*n`` FLOPs, and it reads its weights besides its input. Backward: two products,
-        ``4*m*k*n`` FLOPs; it reads the outputs' gradients twice and the weights once, and writes the
-        weights' gradient. If the input has another reader, the gradients are added in the product.
+        Forward: ``2*m*k*n`` FLOPs, and it reads its weights besides its input. Backward: two
+        products, ``4*m*k*n`` FLOPs; it reads the outputs' gradients twice and the weights once, and
+        writes the weights' gradient. If the input has another reader, the product adds to that
+        reader's gradient.
         """
         shape, builder = self.shape, self.builder
         row_bytes = shape.tokens * shape.element_bytes
@@ -139,20 +143,20 @@ class Tape:
         self.later(backward)
         return outputs
 
-    def product(self, name: str, layer: str, left: str, right: list[str], size_bytes: int) -> str:
+    def product(self, name: str, layer: str, left: str, right: str, size_bytes: int) -> str:
         """Append one of attention's two batched products, saving its inputs.
 
         ``2*b*s*s*h`` FLOPs forward, twice that backward.
         """
         flops = 2 * self.shape.tokens * self.shape.seq * self.shape.hidden
-        sources = [left, *right]
+        sources = [left, right]
         return self._op(name, layer, sources, size_bytes, saved=sources, flops=flops)
 
     def flash(self, name: str, layer: str, q: str, k: str, v: str) -> str:
         """Append a fused attention op, saving its inputs and its output.
 
-        ``4*b*s*s*h`` FLOPs forward; backward 2.5 times that, five products instead of two, because it
-        forms the scores again (arXiv 2205.14135 and 2307.08691).
+        ``4*b*s*s*h`` FLOPs forward; backward 2.5 times that, five products instead of two,
+        because it forms the scores again (arXiv 2205.14135 and 2307.08691).
         """
         flops = 4 * self.shape.tokens * self.shape.seq * self.shape.hidden
         sources = [q, k, v]
@@ -167,7 +171,7 @@ class Tape:
         sources: list[str],
         size_bytes: int,
         *,
-        saves: str,
+        saves: Literal["inputs", "output"],
     ) -> str:
         """Append a memory-bound op that saves its ``inputs`` or its ``output``."""
         saved = sources if saves == "inputs" else [f"{name}.out"]
@@ -272,12 +276,12 @@ def append_block(tape: Tape, layer: str, source: str) -> str:
     if shape.flash:
         context = tape.flash(f"{part}/flash", layer, q, k, v)
     else:
-        scores = tape.product(f"{part}/scores", layer, q, [k], shape.scores_bytes)
+        scores = tape.product(f"{part}/scores", layer, q, k, shape.scores_bytes)
         weights = tape.pointwise(
             f"{part}/softmax", layer, [scores], shape.scores_bytes, saves="output"
         )
         weights = tape.dropout(f"{part}/softmax-dropout", layer, weights)
-        context = tape.product(f"{part}/context", layer, weights, [v], shape.hidden_bytes)
+        context = tape.product(f"{part}/context", layer, weights, v, shape.hidden_bytes)
     (out,) = tape.linear(f"{part}/projection", layer, context, {"out": shape.hidden})
     out = tape.dropout(f"{part}/dropout", layer, out)
     middle = tape.residual(f"{part}/residual", layer, source, out)

@@ -72,7 +72,10 @@ class StepBuilder:
         extra_bytes: int = 0,
         fused_attention: bool = False,
     ) -> None:
-        """Append a forward op; `extra_bytes` is its traffic besides its tensors (weights)."""
+        """Append a forward op; `extra_bytes` is its traffic besides its tensors (weights).
+
+        It is below 0 for an op that does not read its inputs in full.
+        """
         self.forward_flops += flops
         self._append(
             Op(

@@ -20,11 +20,11 @@ def op_time_ns(
 
     The op takes as long as the slower of its arithmetic and its memory traffic::
 
-        max(ceil(flops / (efficiency * peak)), ceil(bytes / (efficiency_memory * bandwidth))) + launch
+        max(ceil(flops / (efficiency * peak)), ceil(bytes / (memory * bandwidth))) + launch
 
-    with ``efficiency`` the accelerator's ``matmul_percent``, or ``attention_percent`` for a fused
-    attention kernel. Every division rounds up to a whole ns and no float is involved, so the
-    result is the same on every platform, and at least 1.
+    with ``memory`` the accelerator's ``memory_percent`` and ``efficiency`` its ``matmul_percent``,
+    or ``attention_percent`` for a fused attention kernel. Every division rounds up to a whole ns
+    and no float is involved, so the result is the same on every platform, and at least 1.
 
     Parameters
     ----------
