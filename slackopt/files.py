@@ -14,7 +14,11 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from slackopt.errors import InputError
+from slackopt.graph import Graph
+from slackopt.instance import Instance
+from slackopt.plan import Plan
 from slackopt.records import SCHEMA_VERSION, Record
+from slackopt.result import Result
 
 RecordT = TypeVar("RecordT", bound=Record)
 
@@ -50,6 +54,31 @@ def read_record(path: str | os.PathLike[str], *kinds: type[RecordT]) -> RecordT:
         raise InputError(f"{path}: {len(lines)} field(s) are wrong", lines) from None
     except InputError as error:
         raise error.in_file(path) from None
+
+
+def read_graph(path: str | os.PathLike[str]) -> Graph:
+    """Read a graph file."""
+    return read_record(path, Graph)
+
+
+def read_instance(path: str | os.PathLike[str]) -> Instance:
+    """Read an instance file."""
+    return read_record(path, Instance)
+
+
+def read_plan(path: str | os.PathLike[str]) -> Plan:
+    """Read a plan from a plan file, or from a result file that has one."""
+    record = read_record(path, Plan, Result)
+    if isinstance(record, Plan):
+        return record
+    if record.plan is None:
+        raise InputError(f"{path}: the result has no plan (status {record.status!r})")
+    return record.plan
+
+
+def read_result(path: str | os.PathLike[str]) -> Result:
+    """Read a result file."""
+    return read_record(path, Result)
 
 
 def write_record(record: Record, path: str | os.PathLike[str]) -> None:

@@ -1,1 +1,1 @@
-"""solvers."""
+"""Solver back ends. Each takes the same rows; none prices a plan."""

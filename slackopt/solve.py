@@ -1,0 +1,150 @@
+"""`solve`: one method on one instance, and the list of methods."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from slackopt.errors import InfeasibleError, InputError
+from slackopt.heuristics import NoPlanError, heuristics
+from slackopt.instance import Instance
+from slackopt.progress import OnMove, Progress
+from slackopt.result import Result, StoppedBy
+from slackopt.solvers.milp import solve_milp
+from slackopt.solvers.options import SolveOptions
+
+
+@dataclass(frozen=True)
+class Method:
+    """A way to solve an instance.
+
+    Attributes
+    ----------
+    name
+        As typed by users.
+    kind
+        ``exact`` (proves bounds) or ``heuristic`` (a rule that makes a plan).
+    summary
+        One line.
+    """
+
+    name: str
+    kind: str
+    summary: str
+
+
+_EXACT: dict[str, Callable[[Instance, Progress, SolveOptions], StoppedBy]] = {
+    "milp": solve_milp,
+}
+
+
+def methods() -> tuple[Method, ...]:
+    """List all methods: exact ones, then heuristics by name."""
+    exact = [Method(name, "exact", _first_line(run)) for name, run in _EXACT.items()]
+    rules = [
+        Method(name, "heuristic", _first_line(rule)) for name, rule in sorted(heuristics().items())
+    ]
+    return (*exact, *rules)
+
+
+def _first_line(function: Callable[..., object]) -> str:
+    return (function.__doc__ or "").strip().split("\n")[0]
+
+
+def solve(
+    instance: Instance,
+    method: str = "milp",
+    *,
+    time_limit: float | None = 60.0,
+    gap: float = 1e-4,
+    threads: int = 1,
+    seed: int = 0,
+    solver: str | None = None,
+    deterministic: bool = False,
+    on_move: OnMove | None = None,
+    **options: Any,
+) -> Result:
+    """Run one method on one instance.
+
+    Parameters
+    ----------
+    instance
+        The instance.
+    method
+        A name from `methods`.
+    time_limit
+        Seconds; None for no limit.
+    gap
+        Stop at this certified gap, (makespan - bound) / bound; "optimal" is said within it.
+    threads, seed
+        For solvers and searches.
+    solver
+        Solver of a ``milp`` method: ``highs`` (default).
+    deterministic
+        Ask for results that do not depend on the machine's speed.
+    on_move
+        Called as ``(seconds, makespan_ns, lower_bound_ns, source)`` whenever an end moved.
+    **options
+        Options of a heuristic.
+
+    Returns
+    -------
+    Result
+        Also when nothing was found, or infeasibility was proved: see `Result.status`.
+
+    Raises
+    ------
+    InputError
+        For an unknown method, solver or option.
+    """
+    settings = SolveOptions(
+        time_limit=time_limit,
+        gap=gap,
+        threads=threads,
+        seed=seed,
+        solver=solver,
+        deterministic=deterministic,
+    )
+    rules = heuristics()
+    if method not in _EXACT and method not in rules:
+        known = ", ".join(m.name for m in methods())
+        raise InputError(f"method {method!r} is unknown; choose one of: {known}")
+    progress = Progress(
+        instance,
+        method,
+        time_limit=time_limit,
+        gap=gap,
+        options=settings.recorded() | options,
+        on_move=on_move,
+    )
+    progress.facts = {"threads": threads, "seed": seed, "deterministic": method in rules}
+    try:
+        instance.check_working_set()
+    except InfeasibleError as error:
+        progress.infeasible = True
+        progress.note(str(error))
+        return progress.result("proof")
+    try:
+        if method in _EXACT:
+            if options:
+                raise InputError(f"method {method!r} has no option {sorted(options)[0]!r}")
+            stopped_by = _EXACT[method](instance, progress, settings)
+        else:
+            stopped_by = _run_rule(rules[method], instance, progress, options)
+    except KeyboardInterrupt:
+        stopped_by = "signal"
+        progress.note("interrupted; this is what was found until then")
+    return progress.result(stopped_by)
+
+
+def _run_rule(
+    rule: Callable[..., Any], instance: Instance, progress: Progress, options: dict[str, Any]
+) -> StoppedBy:
+    try:
+        plan = rule(instance, **options)
+    except NoPlanError as error:
+        progress.note(str(error))
+        return "heuristic"
+    progress.offer_plan(plan, progress.method)
+    return "heuristic"
