@@ -32,9 +32,11 @@ class InputError(SlackoptError):
     def __str__(self) -> str:
         return "\n".join([self.message, *(f"  - {line}" for line in self.violations)])
 
-    def in_file(self, path: object) -> InputError:
-        """Return the same error with the file's name in front."""
-        return InputError(f"{path}: {self.message}", self.violations)
+    def in_file(self, path: object, prefix: str = "") -> InputError:
+        """Return the same error with the file's name in front, and `prefix` before every place."""
+        return InputError(
+            f"{path}: {self.message}", [f"{prefix}{line}" for line in self.violations]
+        )
 
 
 class InfeasibleError(SlackoptError):

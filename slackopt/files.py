@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 import os
 import tempfile
 import zlib
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from pydantic import ValidationError
 
@@ -19,6 +19,7 @@ from slackopt.instance import Instance
 from slackopt.plan import Plan
 from slackopt.records import SCHEMA_VERSION, Record
 from slackopt.result import Result
+from slackopt.violations import violation_lines
 
 RecordT = TypeVar("RecordT", bound=Record)
 
@@ -38,22 +39,26 @@ def read_record(path: str | os.PathLike[str], *kinds: type[RecordT]) -> RecordT:
     document = _parse(path, text)
     by_format = {str(kind.model_fields["format"].default): kind for kind in kinds}
     found = document.get("format")
-    if found not in by_format:
-        wanted = " or ".join(sorted(by_format))
-        raise InputError(f"{path}: format is {found!r}, expected {wanted}; is it the right file?")
+    if not isinstance(found, str) or found not in by_format:
+        wanted = " or ".join(map(repr, sorted(by_format)))
+        what = "has no field 'format'" if found is None else f"format is {_cut(found)}"
+        raise InputError(f"{path}: {what}, expected {wanted}; is it the right file?")
     version = document.get("schema_version")
-    if version != SCHEMA_VERSION:
+    if type(version) is not int or version != SCHEMA_VERSION:
         raise InputError(
-            f"{path}: schema_version is {version!r}, this slackopt reads {SCHEMA_VERSION}; "
+            f"{path}: schema_version is {_cut(version)}, this slackopt reads {SCHEMA_VERSION}; "
             "remake the file or install the slackopt version that made it"
         )
     try:
         return by_format[found].model_validate_json(text)
     except ValidationError as error:
-        lines = [_violation_line(entry) for entry in error.errors(include_url=False)]
-        raise InputError(f"{path}: {len(lines)} field(s) are wrong", lines) from None
+        lines = violation_lines(error, document)
+        noun = "field is" if len(lines) == 1 else "fields are"
+        raise InputError(f"{path}: {len(lines)} {noun} wrong", lines) from None
     except InputError as error:
-        raise error.in_file(path) from None
+        # A graph checks itself and gives places in itself; in an instance file it has a place too.
+        prefix = "graph." if by_format[found] is Instance else ""
+        raise error.in_file(path, prefix) from None
 
 
 def read_graph(path: str | os.PathLike[str]) -> Graph:
@@ -68,9 +73,10 @@ def read_instance(path: str | os.PathLike[str]) -> Instance:
 
 def read_plan(path: str | os.PathLike[str]) -> Plan:
     """Read a plan from a plan file, or from a result file that has one."""
-    record = read_record(path, Plan, Result)
+    record: Record = read_record(path, Plan, Result)
     if isinstance(record, Plan):
         return record
+    assert isinstance(record, Result)  # noqa: S101
     if record.plan is None:
         raise InputError(f"{path}: the result has no plan (status {record.status!r})")
     return record.plan
@@ -93,20 +99,38 @@ def write_record(record: Record, path: str | os.PathLike[str]) -> None:
 
 
 def write_bytes(data: bytes, path: str | os.PathLike[str]) -> None:
-    """Write bytes to a file through a temporary file beside it, so that no half file is ever seen."""
+    """Write bytes to a file through a temporary file beside it: no half file is ever seen."""
     target = Path(path)
     handle, temporary = -1, ""
     try:
-        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:100]}.")
         with os.fdopen(handle, "wb") as file:
             file.write(data)
         umask = os.umask(0)
         os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)
-        os.replace(temporary, target)
+        Path(temporary).chmod(0o666 & ~umask)
+        Path(temporary).replace(target)
     except OSError as error:
         if temporary:
             Path(temporary).unlink(missing_ok=True)
+        raise InputError(f"{path}: can't be written: {error.strerror or error}") from None
+
+
+def check_writable(path: str | os.PathLike[str]) -> None:
+    """Raise `InputError` if a file can't be written at `path`; for use before any long work.
+
+    Nothing is left behind.
+    """
+    target = Path(path)
+    if target.is_dir():
+        raise InputError(f"{path}: can't be written: it is a directory; name a file in it")
+    if not target.parent.is_dir():
+        why = "is not a directory" if target.parent.exists() else "doesn't exist; make it first"
+        raise InputError(f"{path}: can't be written: the folder {target.parent} {why}")
+    try:
+        with tempfile.TemporaryFile(dir=target.parent, prefix=f".{target.name[:100]}."):
+            pass
+    except OSError as error:
         raise InputError(f"{path}: can't be written: {error.strerror or error}") from None
 
 
@@ -119,7 +143,7 @@ def read_text(path: str | os.PathLike[str]) -> str:
         If it is missing, unreadable, truncated, too large or not UTF-8.
     """
     try:
-        with open(path, "rb") as raw:
+        with Path(path).open("rb") as raw:
             zipped = raw.read(2) == b"\x1f\x8b"
             raw.seek(0)
             stream = gzip.GzipFile(fileobj=raw) if zipped else raw
@@ -135,34 +159,59 @@ def read_text(path: str | os.PathLike[str]) -> str:
     if len(data) > MAX_FILE_BYTES:
         raise InputError(f"{path}: larger than {MAX_FILE_BYTES} bytes uncompressed; refused")
     try:
-        return data.decode()
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not UTF-8 text (byte {error.start})") from None
 
 
 def _parse(path: str | os.PathLike[str], text: str) -> dict[str, Any]:
+    """Parse JSON strictly: no NaN, no infinity, no key twice."""
     try:
-        document = json.loads(text)
+        document = json.loads(
+            text,
+            object_pairs_hook=_unique_keys,
+            parse_constant=_no_constant,
+            parse_float=_finite,
+        )
     except json.JSONDecodeError as error:
         raise InputError(
             f"{path}: not JSON: {error.msg} at line {error.lineno}, column {error.colno}"
         ) from None
-    except (RecursionError, ValueError) as error:
+    except RecursionError:
+        raise InputError(f"{path}: not JSON that can be read: it is nested too deeply") from None
+    except InputError as error:
+        raise error.in_file(path) from None
+    except ValueError as error:
         raise InputError(f"{path}: not JSON that can be read: {error}") from None
     if not isinstance(document, dict):
         raise InputError(f"{path}: the top level must be a JSON object")
     return document
 
 
-def _violation_line(entry: Any) -> str:
-    value = entry.get("input")
-    shown = "" if isinstance(value, (dict, list)) else f" (found {value!r})"
-    return f"{place(entry['loc'])}: {entry['msg']}{shown}"
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                name = found.get("name")
+                where = f" of {name!r}" if isinstance(name, str) and key != "name" else ""
+                raise InputError(f"key {key!r}{where} stands twice in one JSON object; remove one")
+            seen.add(key)
+    return found
 
 
-def place(loc: Sequence[str | int]) -> str:
-    """Write a location as in JSON paths: ``ops[3].inputs[0]``."""
-    text = ""
-    for part in loc:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
-    return text or "file"
+def _no_constant(text: str) -> NoReturn:
+    raise InputError(f"{text} is not allowed; every number must be finite")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise InputError(f"the number {text} is too large; every number must be finite")
+    return value
+
+
+def _cut(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:60]}..."

@@ -1,4 +1,4 @@
-"""The activation graph of one training step: ops in execution order, and the tensors between them."""
+"""The activation graph of one training step: ops in order, and the tensors between them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Op(Record):
     workspace_bytes
         Memory held only while the op runs.
     inputs, outputs
-        Names of the tensors it reads and makes. A read in place of the same tensor twice is listed once.
+        Names of the tensors it reads and makes. A tensor read twice by the op is listed once.
     recomputable
         False for ops that must not run twice: collectives, ops whose random state isn't saved,
         ops whose inputs are overwritten.
@@ -130,7 +130,8 @@ class Graph(Record):
         """The graph as a frozen, bipartite `networkx.DiGraph`.
 
         Nodes are ``("op", name)`` and ``("tensor", name)`` with the record under the attribute
-        ``record`` and ops with their position under ``index``; edges run producer -> tensor -> reader.
+        ``record`` and ops with their position under ``index``; edges run producer -> tensor ->
+        reader.
         """
         return _digraph(self.ops, self.tensors)
 
@@ -141,7 +142,7 @@ class Graph(Record):
 
     @property
     def unlimited_peak_bytes(self) -> int:
-        """Largest number of bytes live during an op when each tensor is freed after its last use."""
+        """Most bytes live during an op when each tensor is freed after its last use."""
         return self.lifetimes.unlimited_peak_bytes
 
     def __repr__(self) -> str:
@@ -159,11 +160,22 @@ def _digraph(ops: tuple[Op, ...], tensors: tuple[Tensor, ...]) -> nx.DiGraph[tup
         graph.add_node(("op", op.name), record=op, index=index)
         graph.add_edges_from((("tensor", name), ("op", op.name)) for name in op.inputs)
         graph.add_edges_from((("op", op.name), ("tensor", name)) for name in op.outputs)
-    return nx.freeze(graph)
+    nx.freeze(graph)
+    return graph
 
 
 def _violations(graph: Graph) -> Iterator[str]:
     """Yield every reason why ops and tensors do not make a step, with its place in the file."""
+    found = False
+    for line in _sequence_violations(graph):
+        found = True
+        yield line
+    # A cycle needs a use before the production, which the sequence shows: no search without one.
+    if found:
+        yield from _cycle(graph)
+
+
+def _sequence_violations(graph: Graph) -> Iterator[str]:
     if not graph.ops:
         yield "ops: the graph is empty; a step needs at least one op"
     yield from _duplicates("ops", [op.name for op in graph.ops])
@@ -189,8 +201,8 @@ def _violations(graph: Graph) -> Iterator[str]:
             seen_backward = seen_backward or op.name
         elif seen_backward is not None:
             yield (
-                f"ops[{k}].phase: forward op {op.name!r} stands after backward op {seen_backward!r}; "
-                "all forward ops come first"
+                f"ops[{k}].phase: forward op {op.name!r} stands after backward op "
+                f"{seen_backward!r}; all forward ops come first"
             )
         if len(set(op.inputs)) < len(op.inputs):
             yield f"ops[{k}].inputs: op {op.name!r} lists an input twice; list it once"
@@ -206,8 +218,9 @@ def _violations(graph: Graph) -> Iterator[str]:
                 )
     for i, tensor in enumerate(graph.tensors):
         if tensor.name not in producer and tensor.name not in read:
-            yield f"tensors[{i}]: tensor {tensor.name!r} is never produced and never used; remove it"
-    yield from _cycle(graph)
+            yield (
+                f"tensors[{i}]: tensor {tensor.name!r} is never produced and never used; remove it"
+            )
 
 
 def _duplicates(field: str, names: list[str]) -> Iterator[str]:

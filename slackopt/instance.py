@@ -16,7 +16,7 @@ from slackopt.errors import InfeasibleError, InputError
 from slackopt.graph import Graph
 from slackopt.lifetimes import Lifetimes
 from slackopt.profiles.devices import get_device
-from slackopt.records import SCHEMA_VERSION, BudgetBytes, Name, Record
+from slackopt.records import MAX_BUDGET_BYTES, SCHEMA_VERSION, BudgetBytes, Name, Record
 
 _UNITS = {"": 1, "B": 1} | {
     f"{prefix}{suffix}": base**power
@@ -26,7 +26,7 @@ _UNITS = {"": 1, "B": 1} | {
 
 
 class Instance(Record):
-    """One question: how fast can this step run on this device within this budget?
+    """One question: how fast this step can run on this device within this budget.
 
     Attributes
     ----------
@@ -115,20 +115,17 @@ class Instance(Record):
 
         It names the op and its bytes. Passing does not prove that a plan exists.
         """
-        needs = self.lifetimes.working_set_bytes
+        ops, needs = self.graph.ops, self.lifetimes.working_set_bytes
         batch = self.lifetimes.batch_bytes
-        if batch > self.budget_bytes:
-            raise InfeasibleError(
-                f"instance {self.name!r} has no plan: op {self.graph.ops[0].name!r} (ops[0]) starts "
-                f"with the batch of {batch} bytes on the device, and the budget is "
-                f"{self.budget_bytes} bytes; raise the budget to at least {batch} bytes"
-            )
         k = max(range(len(needs)), key=needs.__getitem__)
-        if needs[k] > self.budget_bytes:
+        asked, why = needs[k], "with everything evicted that can be evicted"
+        if batch > self.budget_bytes:
+            k, asked, why = 0, batch, "for the batch, which is on the device from the start"
+        if asked > self.budget_bytes:
             raise InfeasibleError(
-                f"instance {self.name!r} has no plan: op {self.graph.ops[k].name!r} (ops[{k}]) needs "
-                f"{needs[k]} bytes with everything evicted that can be evicted, and the budget "
-                f"is {self.budget_bytes} bytes; raise the budget to at least {needs[k]} bytes"
+                f"instance {self.name!r} has no plan: op {ops[k].name!r} (ops[{k}]) needs {asked} "
+                f"bytes {why}, and the budget is {self.budget_bytes} bytes; raise the budget to at "
+                f"least {max(batch, *needs)} bytes"
             )
 
     def __repr__(self) -> str:
@@ -147,7 +144,8 @@ def parse_budget(budget: float | int | str | Fraction, peak_bytes: int) -> tuple
     ----------
     budget
         A fraction of the unlimited peak (a float, a `Fraction`, text such as ``"0.5"`` or
-        ``"50%"``; above 0, at most 1), or bytes (an int, text such as ``"12GiB"``).
+        ``"50%"``; above 0, at most 1), or bytes (an int, text such as ``"12GiB"``). The text
+        ``"1"`` could mean either and is refused.
     peak_bytes
         The unlimited peak.
 
@@ -167,8 +165,13 @@ def parse_budget(budget: float | int | str | Fraction, peak_bytes: int) -> tuple
     if isinstance(budget, int) and not isinstance(budget, bool):
         if budget <= 0:
             raise InputError(f"budget {budget}: must be above 0; {hint}")
-        return budget, None
+        return _at_most_limit(budget), None
     text = str(budget).strip()
+    if isinstance(budget, str) and re.fullmatch(r"0*1", text):
+        raise InputError(
+            f"budget {text!r}: could mean 1 byte or the whole peak; write 1.0 or 100% for the "
+            "unlimited peak, 1B for one byte"
+        )
     match = re.fullmatch(r"([0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]{1,2})?)\s*(%|[KMGT]?i?B)?", text)
     if match is None:
         rational = re.fullmatch(r"[0-9]+/[1-9][0-9]*", text)
@@ -182,12 +185,21 @@ def parse_budget(budget: float | int | str | Fraction, peak_bytes: int) -> tuple
     if unit == "%":
         number, unit = number / 100, ""
     elif unit:
-        return max(1, int(number * _UNITS[unit])), None
+        size = int(number * _UNITS[unit])
+        if size < 1:
+            raise InputError(f"budget {text!r}: less than one byte; {hint}")
+        return _at_most_limit(size), None
     if number > 1:
         if match is not None and number.denominator == 1 and "." not in text and "%" not in text:
-            return int(number), None
+            return _at_most_limit(int(number)), None
         raise InputError(f"budget {text!r}: a fraction is at most 1; {hint}")
     size = int(number * peak_bytes)
     if size < 1:
         raise InputError(f"budget {text!r}: less than one byte of the peak; {hint}")
     return size, text
+
+
+def _at_most_limit(budget_bytes: int) -> int:
+    if budget_bytes > MAX_BUDGET_BYTES:
+        raise InputError(f"budget of {budget_bytes} bytes: must be at most {MAX_BUDGET_BYTES}")
+    return budget_bytes

@@ -16,12 +16,15 @@ small enough that sums and products stay exact in every place that uses them."""
 MAX_DURATION_NS = 3_600 * 10**9
 """Longest duration of one op or latency: one hour."""
 
+MAX_BUDGET_BYTES = 10**21
+"""Largest budget: beyond any sum of sizes that means something."""
+
 SizeBytes = Annotated[int, Field(gt=0, le=MAX_BYTES)]
 OptionalBytes = Annotated[int, Field(ge=0, le=MAX_BYTES)]
 DurationNs = Annotated[int, Field(gt=0, le=MAX_DURATION_NS)]
 LatencyNs = Annotated[int, Field(ge=0, le=MAX_DURATION_NS)]
 BytesPerSecond = Annotated[int, Field(gt=0, le=MAX_BYTES)]
-BudgetBytes = Annotated[int, Field(gt=0, le=10**21)]
+BudgetBytes = Annotated[int, Field(gt=0, le=MAX_BUDGET_BYTES)]
 Name = Annotated[str, Field(min_length=1, max_length=500)]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
@@ -89,7 +90,17 @@ class Result(Record):
     slackopt_version: str
     environment: Mapping[str, Any] = Field(default_factory=dict)
 
+    @property
+    def reason(self) -> str | None:
+        """Why there is no plan to trust, from the notes; None if there is one."""
+        if self.plan is not None and self.status != "error":
+            return None
+        # Every move of an end is noted as "<seconds> s: ..."; the reason is another note.
+        told = [note for note in self.notes if re.match(r"[0-9.]+ s: ", note) is None]
+        return told[-1] if told else f"stopped by {self.stopped_by}"
+
     def __repr__(self) -> str:
-        ratio = "no plan" if self.throughput_ratio is None else f"{self.throughput_ratio:.3%} of ideal"
+        share = self.throughput_ratio
+        ratio = "no plan" if share is None else f"{share:.3%} of ideal"
         gap = "" if self.gap is None else f", certified gap {self.gap:.4%}"
         return f"Result({self.instance!r}, {self.method}, {self.status}: {ratio}{gap})"

@@ -83,6 +83,9 @@ def _verify_bound(
         failures.append(f"gap is claimed as {result.gap}, and is {expected}")
     if result.status == "optimal":
         tolerance = result.options.get("gap", 0.0)
+        if isinstance(tolerance, bool) or not isinstance(tolerance, int | float):
+            failures.append(f"options.gap must be a number, and is {tolerance!r}")
+            tolerance = 0.0
         if expected is None or expected > tolerance:
             failures.append(f"status 'optimal' with gap {expected} above the tolerance {tolerance}")
     if bound is None:
