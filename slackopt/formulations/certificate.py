@@ -36,18 +36,19 @@ def bound_from_weights(window: WindowFormulation, weights: Mapping[str, Fraction
     """
     constant = Fraction(0)
     reduced = [Fraction(column.objective) for column in window.columns]
-    for name, weight in weights.items():
+    for name, given in weights.items():
+        weight = Fraction(given)
         if weight < 0:
-            raise ValueError(f"row {name} has the negative weight {weight}")
+            raise ValueError(f"row {name} has the negative weight {given}")
         row = window.row(name)
         constant -= weight * row.upper
         for column, coefficient in row.coefficients.items():
             reduced[column] += weight * coefficient
-    for column, cost in zip(window.columns, reduced, strict=True):
+    for variable, cost in zip(window.columns, reduced, strict=True):
         if cost < 0:
-            if column.upper is None:
-                raise ValueError(f"column {column.name} is unbounded and has the cost {cost}")
-            constant += cost * column.upper
+            if variable.upper is None:
+                raise ValueError(f"column {variable.name} is unbounded and has the cost {cost}")
+            constant += cost * variable.upper
     # A makespan is a whole number of nanoseconds, and no shorter than the ideal step.
     return window.instance.ideal_ns + max(0, ceil(constant))
 

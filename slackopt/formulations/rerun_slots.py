@@ -23,7 +23,7 @@ class RerunSlots:
         A rerun in a slot before `own` is *early*: it happens only if an op in `pulled_by` is
         rerun as well, in a slot before `own`.
     pulled_by
-        Ops that read an output of the op and may be rerun before `own`.
+        ``(output, reader)``: readers of a droppable output that may be rerun before `own`.
     readers
         Per tensor: the ops that read it and may be rerun.
     """
@@ -31,7 +31,7 @@ class RerunSlots:
     earliest: list[int]
     own: list[int]
     latest: list[int]
-    pulled_by: list[list[int]]
+    pulled_by: list[list[tuple[int, int]]]
     readers: list[list[int]]
 
     @classmethod
@@ -69,18 +69,16 @@ class RerunSlots:
                 earliest[k], own[k], latest[k] = min(firsts), min(owns), max(lasts)
                 for t in life.inputs[k]:
                     readers[t].append(k)
-        pulled_by: list[list[int]] = [[] for _ in range(n)]
+        pulled_by: list[list[tuple[int, int]]] = [[] for _ in range(n)]
         for k in range(n):
             if own[k] != ABSENT and earliest[k] < own[k]:
-                pulled_by[k] = sorted(
-                    {
-                        c
-                        for y in life.outputs[k]
-                        if y in droppable
-                        for c in readers[y]
-                        if earliest[c] < own[k]
-                    }
-                )
+                pulled_by[k] = [
+                    (y, c)
+                    for y in life.outputs[k]
+                    if y in droppable
+                    for c in readers[y]
+                    if earliest[c] < own[k]
+                ]
         return cls(earliest, own, latest, pulled_by, readers)
 
     def first_need(self, life: Lifetimes, t: int) -> int:

@@ -119,13 +119,10 @@ def _rerun_time(window: WindowFormulation, x: Floats) -> tuple[float, Floats, Fl
         begun[first] += time
         return time
 
-    slots = window.slots
-    for j, column in window.rerun.items():
-        duration = window.life.durations_ns[j]
-        early = x[window.early[j]] if j in window.early else 0.0
-        total += add(slots.own[j], slots.latest[j], duration * (x[column] - early))
-        if early:
-            total += add(slots.earliest[j], slots.own[j] - 1, duration * early)
+    for first, last, duration, plus, minus in window.rerun_pieces:
+        share = x[plus] - (0.0 if minus is None else x[minus])
+        if share:
+            total += add(first, last, duration * share)
     return total, np.cumsum(ended)[: ops + 1], np.cumsum(begun[::-1])[::-1][: ops + 1]
 
 
@@ -139,10 +136,9 @@ def _resident(window: WindowFormulation, x: Floats) -> Floats:
             size = life.sizes_bytes[t] * (1.0 - sum(x[j] for j in columns))
             change[life.last_forward_use[t] + 1] += size
             change[life.first_backward_use[t]] -= size
-    for q, column in window.keep.items():
-        need = window.slots.first_need(life, q)
-        if need > life.last_forward_use[q] + 1:
-            change[life.last_forward_use[q] + 1] += life.sizes_bytes[q] * x[column]
-            change[need] -= life.sizes_bytes[q] * x[column]
+    for first, last, size, column in window.extra_residents:
+        if last > first:
+            change[first] += size * x[column]
+            change[last] -= size * x[column]
     resident: Floats = np.cumsum(change[:-1]) + np.array(window.fixed_bytes, dtype=float)
     return resident

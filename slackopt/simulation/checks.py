@@ -44,10 +44,10 @@ def check_timeline(timeline: Timeline, *, chunk_bytes: int = 0) -> None:
 
 def _check_streams(timeline: Timeline) -> Iterator[str]:
     ops = timeline.instance.graph.ops
-    base = [job.index for job in timeline.jobs if not job.rerun]
+    base = [job.op_index for job in timeline.jobs if not job.rerun]
     if base != list(range(len(ops))):
         yield "the base ops do not run each once and in order"
-    reruns = [job.index for job in timeline.jobs if job.rerun]
+    reruns = [job.op_index for job in timeline.jobs if job.rerun]
     if len(set(reruns)) < len(reruns):
         yield "an op is rerun more than once"
     for name in (ops[k].name for k in reruns if not ops[k].recomputable):
@@ -55,7 +55,7 @@ def _check_streams(timeline: Timeline) -> Iterator[str]:
     intervals: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for job in timeline.jobs:
         intervals["compute"].append((job.start_ns, job.end_ns))
-        if job.end_ns - job.start_ns != ops[job.index].duration_ns or ops[job.index].name != job.op:
+        if job.end_ns - job.start_ns != ops[job.op_index].duration_ns or ops[job.op_index].name != job.op:
             yield f"job {job.op!r} at {job.start_ns} ns does not run for the duration of its op"
     for copy in timeline.copies:
         end = copy.end_ns if copy.end_ns is not None else timeline.jobs[-1].end_ns
@@ -73,7 +73,7 @@ def _check_copies(timeline: Timeline) -> Iterator[str]:
     produced = _base_end_of_outputs(timeline)
     read_at: dict[str, list[int]] = defaultdict(list)
     for job in timeline.jobs:
-        for name in timeline.instance.graph.ops[job.index].inputs:
+        for name in timeline.instance.graph.ops[job.op_index].inputs:
             read_at[name].append(job.start_ns)
     outs = {copy.tensor: copy for copy in timeline.copies if copy.direction == "d2h"}
     ins = [copy for copy in timeline.copies if copy.direction == "h2d"]
@@ -123,7 +123,7 @@ def _base_end_of_outputs(timeline: Timeline) -> dict[str, int]:
         name: job.end_ns
         for job in timeline.jobs
         if not job.rerun
-        for name in ops[job.index].outputs
+        for name in ops[job.op_index].outputs
     }
 
 
@@ -138,7 +138,7 @@ def _check_memory(timeline: Timeline, chunk_bytes: int) -> Iterator[str]:
     reads: dict[str, list[tuple[int, int, bool]]] = defaultdict(list)
     rebuilt: dict[str, tuple[int, int]] = {}
     for job in timeline.jobs:
-        op = graph.ops[job.index]
+        op = graph.ops[job.op_index]
         spans.append((job.start_ns, job.end_ns, op.workspace_bytes))
         for name in op.inputs:
             forward = op.phase == "forward" and not job.rerun

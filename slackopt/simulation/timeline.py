@@ -21,7 +21,7 @@ class Job(NamedTuple):
     """One finished run of an op on the compute stream."""
 
     op: str
-    index: int
+    op_index: int
     rerun: bool
     start_ns: int
     end_ns: int
@@ -177,7 +177,7 @@ class Timeline:
         """Bytes of the tensors decided recompute that were rebuilt."""
         graph = self.instance.graph
         size = {tensor.name: tensor.size_bytes for tensor in graph.tensors}
-        rerun = {job.index for job in self.jobs if job.rerun}
+        rerun = {job.op_index for job in self.jobs if job.rerun}
         return sum(
             size[name]
             for k in rerun

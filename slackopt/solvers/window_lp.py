@@ -148,7 +148,8 @@ class WindowLp:
         """
         begun = time.monotonic()
         tolerance = self.window.instance.budget_bytes * 1e-6
-        best, weights, rounds = self.window.instance.ideal_ns, {}, 0
+        best, rounds = self.window.instance.ideal_ns, 0
+        weights: dict[str, Fraction] = {}
         x = np.zeros(len(self.window.columns))
         converged = infeasible = False
         objective = 0.0
@@ -209,4 +210,4 @@ class WindowLp:
 
 def _row_scale(row: Row, column_scale: Floats) -> float:
     """Return the largest coefficient of a row in solver units, at least 1."""
-    return max([1.0, *(abs(a) * column_scale[j] for j, a in row.coefficients.items())])
+    return max([1.0, *(abs(a) * float(column_scale[j]) for j, a in row.coefficients.items())])
