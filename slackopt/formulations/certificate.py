@@ -53,7 +53,9 @@ def bound_from_weights(window: WindowFormulation, weights: Mapping[str, Fraction
     return window.instance.ideal_ns + max(0, ceil(constant))
 
 
-def weights_from_duals(window: WindowFormulation, duals: Mapping[str, float]) -> dict[str, Fraction]:
+def weights_from_duals(
+    window: WindowFormulation, duals: Mapping[str, float]
+) -> dict[str, Fraction]:
     """Turn a solver's duals into weights: rounded, and scaled down until no cost is unbounded.
 
     Parameters

@@ -153,7 +153,9 @@ class WindowFormulation:
         """Column that is at most [op j is rerun before `slot`]; None where that may be 0."""
         if slot > self.slots.latest[j]:
             return self.rerun[j]
-        return max(((b, column) for b, column in self.before.get(j, ()) if b <= slot), default=(0, None))[1]
+        return max(
+            ((b, column) for b, column in self.before.get(j, ()) if b <= slot), default=(0, None)
+        )[1]
 
     def _add(
         self, name: str, objective: int = 0, *, upper: int | None = 1, integer: bool = True
@@ -192,7 +194,9 @@ class WindowFormulation:
         rows += [row for q, b in self.kept_early for row in self._kept_early_rows(q, b)]
         rows += self._resident_rows
         rows += [self._round_trip_row(t) for t in self._short_gaps()]
-        rows += [row for t, k in self._crowded_out().items() for row in self._crowded_out_rows(t, k)]
+        rows += [
+            row for t, k in self._crowded_out().items() for row in self._crowded_out_rows(t, k)
+        ]
         return [row for row in rows if row.coefficients]
 
     @cached_property
@@ -282,7 +286,7 @@ class WindowFormulation:
         device, size = self.instance.device, self.life.sizes_bytes[t]
         use, ready = self.life.first_backward_use[t], self.ready(t)
         coefficients = {self.swap[t]: device.swap_out_ns(size) + device.swap_in_ns(size)}
-        self._spend(coefficients, [(ready, use, 1)])
+        self.spend(coefficients, [(ready, use, 1)])
         return Row(f"round_trip[{t}]", coefficients, self.starts_ns[use] - self.starts_ns[ready])
 
     def _crowded_out(self) -> dict[int, int]:
@@ -305,7 +309,7 @@ class WindowFormulation:
         if t in self.swap:
             use = self.life.first_backward_use[t]
             coefficients = {self.swap[t]: self.instance.device.swap_in_ns(self.life.sizes_bytes[t])}
-            self._spend(coefficients, [(k + 1, use, 1)])
+            self.spend(coefficients, [(k + 1, use, 1)])
             slack = self.starts_ns[use] - self.starts_ns[k + 1]
             yield Row(f"back_after_crowd[{t}]", coefficients, slack)
 
@@ -344,10 +348,10 @@ class WindowFormulation:
                     add(column, life.sizes_bytes[t])
             upper += in_rate * (self.starts_ns[key.in_to] - tau_ns)
             windows.append((k + 1, key.in_to, in_rate))
-        self._spend(coefficients, windows)
+        self.spend(coefficients, windows)
         return Row(key.name, {j: a for j, a in coefficients.items() if a}, upper)
 
-    def _spend(self, coefficients: dict[int, int], windows: Sequence[tuple[int, int, int]]) -> None:
+    def spend(self, coefficients: dict[int, int], windows: Sequence[tuple[int, int, int]]) -> None:
         """Subtract, for each window ``(first slot, last slot, rate)``, rate x its added time.
 
         Stalls of the slots count; so do reruns that may fall into one of the slots. A rerun is in
@@ -382,7 +386,9 @@ class WindowFormulation:
     def _rebuilt_and_kept(self, k: int) -> list[tuple[int, int]]:
         """Bytes and columns on the device during op `k` beside `fixed_bytes` and the idle ones."""
         return [
-            (size, column) for first, last, size, column in self.extra_residents if first <= k < last
+            (size, column)
+            for first, last, size, column in self.extra_residents
+            if first <= k < last
         ]
 
     def _add_residents(self) -> None:
@@ -428,7 +434,9 @@ class WindowFormulation:
         size = self.life.sizes_bytes[t]
         if q is not None:
             both = min(size, self.life.sizes_bytes[q])
-            self.extra_residents.append((self.slots.first_need(self.life, q), use, both, self.keep[q]))
+            self.extra_residents.append(
+                (self.slots.first_need(self.life, q), use, both, self.keep[q])
+            )
         levels = [(b, before) for b, before in self.before.get(j, ()) if b <= use]
         ends = [b - 1 for b, _ in levels[1:]] + [use]
         for (b, before), end in zip(levels, ends, strict=False):

@@ -17,7 +17,9 @@ def _priced(instance: Instance, rule: str, decisions: list[int]) -> Plan:
         oom = record.out_of_memory
         op = instance.graph.ops[oom.op].name
         raise NoPlanError(
-            rule, instance, f"op {op!r} waits for {oom.asked_bytes} bytes and {oom.free_bytes} are free"
+            rule,
+            instance,
+            f"op {op!r} waits for {oom.asked_bytes} bytes and {oom.free_bytes} are free",
         )
     return evaluator.plan(decisions, provenance={"method": rule})
 

@@ -49,9 +49,7 @@ def slackswap(instance: Instance, *, slack: Slack = "aggregate") -> Plan:
     life = instance.lifetimes
     evaluator = Evaluator(instance)
     cost = {t: rebuild_ns(life, t) for t in life.candidates}
-    rank = {
-        t: None if ns is None else Fraction(ns, life.sizes_bytes[t]) for t, ns in cost.items()
-    }
+    rank = {t: None if ns is None else Fraction(ns, life.sizes_bytes[t]) for t, ns in cost.items()}
     costly_first = sorted(
         life.candidates, key=lambda t: (rank[t] is not None, -(rank[t] or 0), life.producer[t], t)
     )

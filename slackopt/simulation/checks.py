@@ -55,7 +55,10 @@ def _check_streams(timeline: Timeline) -> Iterator[str]:
     intervals: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for job in timeline.jobs:
         intervals["compute"].append((job.start_ns, job.end_ns))
-        if job.end_ns - job.start_ns != ops[job.op_index].duration_ns or ops[job.op_index].name != job.op:
+        if (
+            job.end_ns - job.start_ns != ops[job.op_index].duration_ns
+            or ops[job.op_index].name != job.op
+        ):
             yield f"job {job.op!r} at {job.start_ns} ns does not run for the duration of its op"
     for copy in timeline.copies:
         end = copy.end_ns if copy.end_ns is not None else timeline.jobs[-1].end_ns
@@ -230,5 +233,3 @@ def _check_sums(timeline: Timeline) -> Iterator[str]:
         yield "the stalls or the recompute time of the timeline differ from its jobs"
     if timeline.peak_bytes > timeline.instance.budget_bytes:
         yield "the peak exceeds the budget"
-
-

@@ -45,7 +45,9 @@ def chrome_trace(timeline: Timeline) -> str:
     for job in timeline.jobs:
         category = "recompute" if job.rerun else graph.ops[job.op_index].phase
         name = f"recompute {job.op}" if job.rerun else job.op
-        add("compute", name, category, job.start_ns, job.end_ns, layer=graph.ops[job.op_index].layer)
+        add(
+            "compute", name, category, job.start_ns, job.end_ns, layer=graph.ops[job.op_index].layer
+        )
     for stall in timeline.stalls:
         name = f"stall: waiting for {stall.cause}"
         add("compute", name, "stall", stall.start_ns, stall.end_ns, before=stall.op)

@@ -248,4 +248,3 @@ def run(
         if copy is not None:
             log.append((copy.tensor, copy.start, None))
     return record
-

@@ -8,7 +8,14 @@ from slackopt.instance import Instance
 from slackopt.plan import Decision, Plan
 from slackopt.simulation.engine import RunRecord, run
 from slackopt.simulation.prefetch import default_triggers
-from slackopt.simulation.sequence import KEEP, RECOMPUTE, SWAP, compute_sequence
+from slackopt.simulation.sequence import (
+    DECISION_CODES,
+    KEEP,
+    RECOMPUTE,
+    SWAP,
+    ComputeSequence,
+    compute_sequence,
+)
 
 _NAMES: dict[int, Decision] = {KEEP: "keep", SWAP: "swap", RECOMPUTE: "recompute"}
 
@@ -31,14 +38,22 @@ class Evaluator:
         self.instance = instance
         self.life = instance.lifetimes
         self.evaluations = 0
+        self._closure = frozenset(self.life.closure)
 
-    def run(self, decisions: Sequence[int], given: Mapping[int, int] | None = None) -> RunRecord:
+    def simulate(
+        self, decisions: Sequence[int], given: Mapping[int, int] | None = None
+    ) -> tuple[ComputeSequence, RunRecord]:
         """Simulate a decision vector; `given` fixes triggers by tensor, the policy the others."""
         self.evaluations += 1
         instance, life = self.instance, self.life
         sequence = compute_sequence(life, decisions)
         triggers = default_triggers(life, instance.device, instance.budget_bytes, sequence, given)
-        return run(life, instance.device, instance.budget_bytes, sequence, triggers)
+        record = run(life, instance.device, instance.budget_bytes, sequence, triggers)
+        return sequence, record
+
+    def run(self, decisions: Sequence[int], given: Mapping[int, int] | None = None) -> RunRecord:
+        """Return the record of `simulate` alone."""
+        return self.simulate(decisions, given)[1]
 
     def makespan_ns(
         self, decisions: Sequence[int], given: Mapping[int, int] | None = None
@@ -57,9 +72,12 @@ class Evaluator:
             + [RECOMPUTE] * life.can_recompute(t)
         )
 
-    @property
-    def _closure(self) -> frozenset[int]:
-        return frozenset(self.life.closure)
+    def decisions(self, plan: Plan) -> list[int]:
+        """Return the decision vector of a plan; tensors that it doesn't name are kept."""
+        return [
+            DECISION_CODES[plan.decisions.get(tensor.name, "keep")]
+            for tensor in self.instance.graph.tensors
+        ]
 
     def plan(
         self,

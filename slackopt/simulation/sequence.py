@@ -121,7 +121,9 @@ def compute_sequence(life: Lifetimes, decisions: Sequence[int]) -> ComputeSequen
                 append(j, k, True)
         append(k, k, False)
 
-    allocated, freed = _accounting(life, decisions, ops, reruns, base_position, last_use, rebuilt_at, next_need)
+    allocated, freed = _accounting(
+        life, decisions, ops, reruns, base_position, last_use, rebuilt_at, next_need
+    )
     swap_outs: dict[int, list[int]] = {}
     forward_ends: dict[int, list[int]] = {}
     batch_swaps: list[int] = []

@@ -53,5 +53,3 @@ def simulate(instance: Instance, plan: Plan, *, chunk_bytes: int = 0) -> Timelin
     prefetch.update({names[t]: triggers[t] for t in sorted(swapped)})
     complete = plan.model_copy(update={"prefetch": prefetch})
     return Timeline(instance, complete, sequence, record)
-
-

@@ -12,15 +12,13 @@ from fractions import Fraction
 
 import highspy
 import numpy as np
-import numpy.typing as npt
 
 from slackopt.errors import SolverError
 from slackopt.formulations.certificate import bound_from_weights, weights_from_duals
 from slackopt.formulations.linear import Row
 from slackopt.formulations.separation import most_violated_keys
-from slackopt.formulations.window import UNITS_PER_BYTE, WindowFormulation
-
-Floats = npt.NDArray[np.float64]
+from slackopt.formulations.window import WindowFormulation
+from slackopt.solvers.scaling import Floats, Scaling
 
 
 @dataclass
@@ -57,14 +55,6 @@ class LpBound:
 
 
 @dataclass
-class _Scales:
-    """Units of the solver: columns in 1 (decisions) or `time_ns` (stalls), rows near 1."""
-
-    memory: float
-    time_ns: float
-
-
-@dataclass
 class WindowLp:
     """A lazily separated LP.
 
@@ -81,33 +71,28 @@ class WindowLp:
     highs: highspy.Highs = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        instance = self.window.instance
-        self.scales = _Scales(
-            memory=float(max(instance.budget_bytes, 1)) * UNITS_PER_BYTE / 1000,
-            time_ns=max(instance.ideal_ns / 1e5, 1.0),
-        )
+        self.scaling = Scaling.of(self.window)
         self.rows: list[Row] = []
-        self._row_scale: list[float] = []
-        stalls = set(self.window.stall.values())
+        self._row_units: list[float] = []
         columns = self.window.columns
-        self._column_scale = np.array(
-            [self.scales.time_ns if j in stalls else 1.0 for j in range(len(columns))]
-        )
-        self.highs = highspy.Highs()
-        for option, value in (("output_flag", False), ("threads", 1), ("random_seed", 0)):
-            self.highs.setOptionValue(option, value)
+        self.highs = new_highs()
         infinity = highspy.kHighsInf
-        cost = np.array([c.objective for c in columns], dtype=float)
-        cost *= self._column_scale / self.scales.time_ns
         upper = np.array([infinity if c.upper is None else float(c.upper) for c in columns])
         empty = np.array([], dtype=np.int32)
         self.highs.addCols(
-            len(columns), cost, np.zeros(len(columns)), upper, 0, empty, empty, np.array([])
+            len(columns),
+            self.scaling.costs(self.window),
+            np.zeros(len(columns)),
+            upper,
+            0,
+            empty,
+            empty,
+            np.array([]),
         )
-        self.add_rows(self.window.static_rows(), memory=False)
+        self.add_rows(self.window.static_rows())
 
-    def add_rows(self, rows: list[Row], *, memory: bool = True) -> None:
-        """Append rows, each scaled to coefficients near 1."""
+    def add_rows(self, rows: list[Row]) -> None:
+        """Append rows."""
         if not rows:
             return
         starts: list[int] = []
@@ -115,15 +100,13 @@ class WindowLp:
         values: list[Floats] = []
         uppers: list[float] = []
         for row in rows:
-            scale = self.scales.memory if memory else _row_scale(row, self._column_scale)
-            columns = list(row.coefficients)
+            columns, coefficients, upper, unit = self.scaling.row(row)
             starts.append(len(indices))
             indices += columns
-            coefficients = np.array([float(a) for a in row.coefficients.values()])
-            values.append(coefficients * self._column_scale[columns] / scale)
-            uppers.append(row.upper / scale)
+            values.append(coefficients)
+            uppers.append(upper)
             self.rows.append(row)
-            self._row_scale.append(scale)
+            self._row_units.append(unit)
         self.highs.addRows(
             len(rows),
             np.full(len(rows), -highspy.kHighsInf),
@@ -158,7 +141,7 @@ class WindowLp:
             left = None if deadline is None else deadline - time.monotonic()
             if left is not None and left <= 0:
                 break
-            self.highs.setOptionValue("time_limit", 1e30 if left is None else self.highs.getRunTime() + left)
+            self.highs.setOptionValue("time_limit", 1e30 if left is None else left)
             self.highs.run()
             status = self.highs.getModelStatus()
             if status == highspy.HighsModelStatus.kInfeasible:
@@ -170,8 +153,8 @@ class WindowLp:
                 raise SolverError(f"HiGHS ended the window LP with {status.name}")
             rounds += 1
             solution = self.highs.getSolution()
-            x = np.array(solution.col_value) * self._column_scale
-            objective = self.highs.getObjectiveValue() * self.scales.time_ns
+            x = np.array(solution.col_value) * self.scaling.column
+            objective = self.highs.getObjectiveValue() * self.scaling.time_ns
             keys = most_violated_keys(self.window, x, tolerance, self.rows_per_round)
             new = [key for _, key in keys if key.name not in present]
             if not new or rounds % 4 == 0:
@@ -201,13 +184,16 @@ class WindowLp:
     def _weights(self, duals: list[float]) -> dict[str, Fraction]:
         """Weights in ns per unit of the exact rows, from the duals of the scaled model."""
         exact = {
-            row.name: -dual * self.scales.time_ns / scale
-            for row, dual, scale in zip(self.rows, duals, self._row_scale, strict=True)
+            row.name: -dual * self.scaling.time_ns / scale
+            for row, dual, scale in zip(self.rows, duals, self._row_units, strict=True)
             if dual < 0
         }
         return weights_from_duals(self.window, exact)
 
 
-def _row_scale(row: Row, column_scale: Floats) -> float:
-    """Return the largest coefficient of a row in solver units, at least 1."""
-    return max([1.0, *(abs(a) * float(column_scale[j]) for j, a in row.coefficients.items())])
+def new_highs() -> highspy.Highs:
+    """Return a silent, single-threaded solver."""
+    highs = highspy.Highs()
+    for option, value in (("output_flag", False), ("threads", 1), ("random_seed", 0)):
+        highs.setOptionValue(option, value)
+    return highs
