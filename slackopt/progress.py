@@ -94,8 +94,7 @@ class Progress:
             return None
         return (self.makespan_ns - self.lower_bound_ns) / self.lower_bound_ns
 
-    @property
-    def done(self) -> bool:
+    def is_done(self) -> bool:
         """Whether nothing is left to do: gap closed, infeasible, or in conflict."""
         closed = self.gap is not None and self.gap <= self.gap_tolerance
         return closed or self.infeasible or self.conflict
@@ -143,15 +142,15 @@ class Progress:
 
     def _moved(self, source: str) -> None:
         makespan, bound = self.makespan_ns, self.lower_bound_ns
+        self.note(f"{self.seconds:.3f} s: {source}: plan {_ms(makespan)}, bound {_ms(bound)}")
         if makespan is not None and bound is not None and bound > makespan:
             self.conflict = True
             self.note(
-                f"conflict: {self.bound_source} claims that no plan is below {bound} ns, and the plan "
-                f"of {self.plan_source} was simulated and checked at {makespan} ns; "
+                f"conflict: {self.bound_source} claims that no plan is below {bound} ns, and the "
+                f"plan of {self.plan_source} was simulated and checked at {makespan} ns; "
                 "please report this instance"
             )
         self.trajectory.append((round(self.seconds, 6), makespan, bound))
-        self.note(f"{self.seconds:.3f} s: {source}: plan {_ms(makespan)}, bound {_ms(bound)}")
         if self.on_move is not None:
             self.on_move(self.seconds, makespan, bound, source)
 

@@ -5,7 +5,7 @@ costs ``c_j``, weak duality gives, for every feasible x,
 
     c x  >=  - sum_i y_i b_i  +  sum_j min(0, c_j + sum_i y_i a_ij) u_j .
 
-A solver's floating-point duals are only a proposal for ``y``; whatever they are, the sum is a bound.
+A solver's floating-point duals only propose ``y``: whatever they are, the sum is a bound.
 """
 
 from __future__ import annotations

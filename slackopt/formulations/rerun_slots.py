@@ -82,7 +82,7 @@ class RerunSlots:
         return cls(earliest, own, latest, pulled_by, readers)
 
     def first_need(self, life: Lifetimes, t: int) -> int:
-        """Return the first slot in which anything can read tensor `t` after its last forward use."""
+        """Return the first slot in which anything can read `t` after its last forward use."""
         use = life.first_backward_use[t]
         slots = [self.earliest[c] for c in self.readers[t]] + ([use] if use != ABSENT else [])
         return min(slots) if slots else ABSENT

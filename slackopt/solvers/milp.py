@@ -41,7 +41,7 @@ def solve_milp(instance: Instance, progress: Progress, options: SolveOptions) ->
     progress.facts |= {"solver": solver, "solver_version": package_version("highspy")}
     evaluator = Evaluator(instance)
     offer_starting_plans(instance, progress)
-    if progress.done:
+    if progress.is_done():
         return _reason(progress)
     begun = time.monotonic()
     window = WindowFormulation(instance)
@@ -75,7 +75,7 @@ def _reason(progress: Progress) -> StoppedBy:
         return "error"
     if progress.infeasible or progress.makespan_ns == progress.lower_bound_ns:
         return "proof"
-    return "gap" if progress.done else "time"
+    return "gap" if progress.is_done() else "time"
 
 
 class _MilpLoop:
@@ -109,7 +109,7 @@ class _MilpLoop:
         patience = 4.0
         for _ in range(rounds):
             left = progress.seconds_left
-            if progress.done or left < 0.5:
+            if progress.is_done() or left < 0.5:
                 return
             outcome = self.model.solve(
                 time_limit=min(patience, left),
@@ -171,7 +171,7 @@ class _MilpLoop:
         return rows
 
     def _margin_row(self, slot: int, missing_bytes: int) -> Row:
-        """The memory row of an op at which a plan ran out of memory, tighter by what it lacked."""
+        """Tighten the memory row of an op at which a plan ran out by the bytes that it lacked."""
         row = self.window.memory_row(MemoryKey(slot, at_end=False))
         upper = row.upper - missing_bytes * UNITS_PER_BYTE
         return Row(f"memory_margin[{slot},{upper}]", row.coefficients, upper)
@@ -198,10 +198,10 @@ def tie_break(window: WindowFormulation) -> Floats:
 
 def _polish(progress: Progress, evaluator: Evaluator, options: SolveOptions) -> None:
     """Search around the best plan until the gap is closed or time is up."""
-    if progress.timeline is None or progress.done:
+    if progress.timeline is None or progress.is_done():
         return
     start = evaluator.decisions(progress.timeline.plan)
     for decisions in local_search(evaluator, start, seed=options.seed, deadline=progress.deadline):
         progress.offer_decisions(evaluator, decisions, "local search")
-        if progress.done:
+        if progress.is_done():
             return

@@ -47,7 +47,7 @@ class Scaling:
         return scaled
 
     def row_unit(self, row: Row) -> float:
-        """Unit of a row: fixed for memory rows, else its largest coefficient."""
+        """Return the unit of a row: fixed for memory rows, else its largest coefficient."""
         if row.name.startswith("memory"):
             return self.memory
         return max([1.0, *(abs(a) * float(self.column[j]) for j, a in row.coefficients.items())])
