@@ -11,28 +11,23 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-import numpy as np
-
 from slackopt.environment import package_version
-from slackopt.formulations.drained import most_violated_drained_row
 from slackopt.formulations.linear import Row
-from slackopt.formulations.separation import most_violated_keys
-from slackopt.formulations.window import UNITS_PER_BYTE, MemoryKey, WindowFormulation
+from slackopt.formulations.window import WindowFormulation
 from slackopt.heuristics import NoPlanError, heuristics
 from slackopt.heuristics.local_search import local_search
 from slackopt.instance import Instance
 from slackopt.progress import Progress
 from slackopt.result import StoppedBy
 from slackopt.simulation.evaluator import Evaluator
-from slackopt.solvers.decoding import decisions_of, earliest_swaps, memory_stalls
 from slackopt.solvers.options import SolveOptions
 from slackopt.solvers.pulp_model import MilpOutcome, PulpModel, check_solver
+from slackopt.solvers.rounding import rounded_plans, try_point
 from slackopt.solvers.scaling import Floats
+from slackopt.solvers.tie_break import TIE_BREAK_UNITS, tie_break
 from slackopt.solvers.window_lp import WindowLp
 
 STARTING_RULES = ("slackswap-timeline", "slackswap", "keep-all", "swap-all", "recompute-all")
-TIE_BREAK_UNITS = 2.0
-"""Most that all tie-breaks together add to the objective, in units of 1e-5 of the ideal step."""
 
 
 def solve_milp(instance: Instance, progress: Progress, options: SolveOptions) -> StoppedBy:
@@ -53,8 +48,10 @@ def solve_milp(instance: Instance, progress: Progress, options: SolveOptions) ->
         progress.note("HiGHS finds the window LP infeasible; that is no exact proof")
         return "error"
     if progress.gap is None or progress.gap > options.gap:
+        memory_rows = [row for row in lp.rows if row.name.startswith("memory")]
+        round_window_lp(window, progress, evaluator, options, memory_rows)
         loop = _MilpLoop(window, progress, evaluator, options)
-        loop.run([row for row in lp.rows if row.name.startswith("memory")])
+        loop.run(memory_rows)
     _polish(progress, evaluator, options)
     progress.facts["solve_s"] = time.monotonic() - begun - progress.facts["build_s"]
     return _reason(progress)
@@ -68,6 +65,24 @@ def offer_starting_plans(instance: Instance, progress: Progress) -> None:
             progress.offer_plan(rules[name](instance), name)
         except NoPlanError:
             continue
+
+
+def round_window_lp(
+    window: WindowFormulation,
+    progress: Progress,
+    evaluator: Evaluator,
+    options: SolveOptions,
+    memory_rows: Sequence[Row],
+) -> None:
+    """Offer rounded plans until the gap is closed, or a third of the time left is used."""
+    left = progress.seconds_left
+    deadline = None if progress.deadline is None else time.monotonic() + left / 3
+    gap_ns = max(options.gap / 2, 5e-5) * window.instance.ideal_ns
+    plans = rounded_plans(window, evaluator, memory_rows, gap_ns=gap_ns, deadline=deadline)
+    for decisions in plans:
+        progress.offer_decisions(evaluator, decisions, "rounding")
+        if progress.is_done():
+            return
 
 
 def _reason(progress: Progress) -> StoppedBy:
@@ -121,13 +136,13 @@ class _MilpLoop:
             progress.facts["num_variables"] = len(self.window.columns)
             progress.facts["num_constraints"] = self.model.num_rows
             self._take_bound(outcome)
-            if outcome.x is None:
+            if outcome.x is None and outcome.status != "limit":
                 progress.note(f"HiGHS ended with {outcome.native_status!r} and without a point")
                 return
-            new = self._try_point(outcome.x)
-            start = outcome.x
-            if self._add(new):
-                continue
+            if outcome.x is not None:
+                start = outcome.x
+                if self._add(self._try_point(outcome.x)):
+                    continue
             if outcome.status == "limit":
                 patience *= 2
             elif tolerance > finest:
@@ -145,36 +160,12 @@ class _MilpLoop:
             self.progress.offer_bound(self.window.instance.ideal_ns + int(added), "HiGHS bound")
 
     def _try_point(self, x: Floats) -> list[Row]:
-        """Simulate the decisions at `x`; return the rows that it, or its plans, violate."""
-        window, rows = self.window, []
-        budget = window.instance.budget_bytes
-        first = decisions_of(window, list(x))
-        for decisions in (earliest_swaps(window, first), first):
-            point = x.copy()
-            for t, column in window.swap.items():
-                point[column] = float(decisions[t] == 1)
-            keys = [key for _, key in most_violated_keys(window, point, 1e-5 * budget, 20)]
-            rows += [window.memory_row(key) for key in keys]
-            sequence, record = self.evaluator.simulate(decisions)
-            if record.out_of_memory is not None:
-                oom = record.out_of_memory
-                slot = sequence.slots[len(record.job_starts_ns)]
-                rows.append(self._margin_row(slot, oom.asked_bytes - oom.free_bytes))
-                continue
-            makespan = record.job_ends_ns[-1]
+        """Offer the best plan at `x`; return the rows that it, or its plans, violate."""
+        tried = try_point(self.window, self.evaluator, x)
+        for makespan, decisions in tried.plans[:1]:
             if self.progress.makespan_ns is None or makespan < self.progress.makespan_ns:
                 self.progress.offer_decisions(self.evaluator, decisions, "milp")
-            for slot, _ in memory_stalls(sequence, record)[:3]:
-                drained = most_violated_drained_row(window, dict(enumerate(point)), slot)
-                if drained is not None:
-                    rows.append(drained)
-        return rows
-
-    def _margin_row(self, slot: int, missing_bytes: int) -> Row:
-        """Tighten the memory row of an op at which a plan ran out by the bytes that it lacked."""
-        row = self.window.memory_row(MemoryKey(slot, at_end=False))
-        upper = row.upper - missing_bytes * UNITS_PER_BYTE
-        return Row(f"memory_margin[{slot},{upper}]", row.coefficients, upper)
+        return tried.rows
 
     def _add(self, rows: Sequence[Row]) -> int:
         new = {row.name: row for row in rows if row.name not in self.names}
@@ -183,17 +174,6 @@ class _MilpLoop:
         self.names.update(new)
         self.model.add_rows(list(new.values()))
         return len(new)
-
-
-def tie_break(window: WindowFormulation) -> Floats:
-    """Costs that make needless and late swaps lose ties; `TIE_BREAK_UNITS` in all."""
-    life = window.life
-    costs = np.zeros(len(window.columns))
-    total = sum(life.sizes_bytes[t] for t in window.swap)
-    for t, column in window.swap.items():
-        lateness = window.ready(t) / life.num_ops
-        costs[column] = TIE_BREAK_UNITS * life.sizes_bytes[t] / total * (1 + lateness) / 2
-    return costs
 
 
 def _polish(progress: Progress, evaluator: Evaluator, options: SolveOptions) -> None:

@@ -6,7 +6,7 @@ highspy is used directly here, not through PuLP, because it keeps the basis betw
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -46,9 +46,9 @@ class LpBound:
     lower_bound_ns: int
     weights: dict[str, Fraction]
     x: Floats
-    row_names: list[str]
-    objective_ns: float
-    converged: bool
+    row_names: list[str] = field(default_factory=list)
+    objective_ns: float = 0.0
+    converged: bool = False
     infeasible: bool = False
     rounds: int = 0
     seconds: float = 0.0
@@ -64,16 +64,21 @@ class WindowLp:
         The formulation.
     rows_per_round
         Most memory rows added in one round.
+    tie_break
+        Costs added to the objective, in solver units, to choose among points that cost the same.
+        With them, and with rows that are not the formulation's, nothing is certified.
     """
 
     window: WindowFormulation
     rows_per_round: int = 40
+    tie_break: Floats | None = None
     highs: highspy.Highs = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         self.scaling = Scaling.of(self.window)
         self.rows: list[Row] = []
         self._row_units: list[float] = []
+        self._last_duals: list[float] = []
         columns = self.window.columns
         self.highs = new_highs()
         infinity = highspy.kHighsInf
@@ -81,7 +86,7 @@ class WindowLp:
         empty = np.array([], dtype=np.int32)
         self.highs.addCols(
             len(columns),
-            self.scaling.costs(self.window),
+            self._costs(),
             np.zeros(len(columns)),
             upper,
             0,
@@ -91,7 +96,11 @@ class WindowLp:
         )
         self.add_rows(self.window.static_rows())
 
-    def add_rows(self, rows: list[Row]) -> None:
+    def _costs(self) -> Floats:
+        costs = self.scaling.costs(self.window)
+        return costs if self.tie_break is None else costs + self.tie_break
+
+    def add_rows(self, rows: Sequence[Row]) -> None:
         """Append rows."""
         if not rows:
             return
@@ -131,12 +140,9 @@ class WindowLp:
         """
         begun = time.monotonic()
         tolerance = self.window.instance.budget_bytes * 1e-6
-        best, rounds = self.window.instance.ideal_ns, 0
-        weights: dict[str, Fraction] = {}
-        x = np.zeros(len(self.window.columns))
-        converged = infeasible = False
-        objective = 0.0
+        found = LpBound(self.window.instance.ideal_ns, {}, np.zeros(len(self.window.columns)))
         present = {row.name for row in self.rows}
+        certified = True
         while True:
             left = None if deadline is None else deadline - time.monotonic()
             if left is not None and left <= 0:
@@ -145,47 +151,97 @@ class WindowLp:
             self.highs.run()
             status = self.highs.getModelStatus()
             if status == highspy.HighsModelStatus.kInfeasible:
-                infeasible = True
+                found.infeasible = True
+                break
+            if status == highspy.HighsModelStatus.kTimeLimit:
                 break
             if status != highspy.HighsModelStatus.kOptimal:
-                if status == highspy.HighsModelStatus.kTimeLimit:
-                    break
-                raise SolverError(f"HiGHS ended the window LP with {status.name}")
-            rounds += 1
-            solution = self.highs.getSolution()
-            x = np.array(solution.col_value) * self.scaling.column
-            objective = self.highs.getObjectiveValue() * self.scaling.time_ns
-            keys = most_violated_keys(self.window, x, tolerance, self.rows_per_round)
+                raise SolverError(f"HiGHS ended the window LP with status {status.name}")
+            found.rounds += 1
+            found.x = np.array(self.highs.getSolution().col_value) * self.scaling.column
+            found.objective_ns = self.highs.getObjectiveValue() * self.scaling.time_ns
+            keys = most_violated_keys(self.window, found.x, tolerance, self.rows_per_round)
             new = [key for _, key in keys if key.name not in present]
-            if not new or rounds % 4 == 0:
-                proposal = self._weights(solution.row_dual)
-                bound = bound_from_weights(self.window, proposal)
-                if bound > best or not weights:
-                    best, weights = bound, proposal
-                    if on_round is not None:
-                        on_round(best)
+            certified = self.tie_break is not None
+            if not certified and (not new or found.rounds % 4 == 0):
+                self._certify(found, on_round)
+                certified = True
             if not new:
-                converged = True
+                found.converged = True
                 break
             present.update(key.name for key in new)
+            if not certified and deadline is not None:
+                # What this round proved would be lost if time ran out in the next one.
+                duals = self.highs.getSolution().row_dual
+                self._last_duals = list(duals)
             self.add_rows([self.window.memory_row(key) for key in new])
-        return LpBound(
-            lower_bound_ns=best,
-            weights=weights,
-            x=x,
-            row_names=[row.name for row in self.rows if row.name.startswith("memory")],
-            objective_ns=objective,
-            converged=converged,
-            infeasible=infeasible,
-            rounds=rounds,
-            seconds=time.monotonic() - begun,
-        )
+        if not certified and self._last_duals:
+            self._certify(found, on_round)
+        found.row_names = [row.name for row in self.rows if row.name.startswith("memory")]
+        found.seconds = time.monotonic() - begun
+        return found
 
-    def _weights(self, duals: list[float]) -> dict[str, Fraction]:
+    def _certify(self, found: LpBound, on_round: Callable[[int], None] | None) -> None:
+        """Prove a bound from the duals of the last round; keep it if it is the best."""
+        duals = self._last_duals or self.highs.getSolution().row_dual
+        self._last_duals = []
+        proposal = self._weights(duals)
+        bound = bound_from_weights(self.window, proposal)
+        if bound > found.lower_bound_ns or not found.weights:
+            found.lower_bound_ns, found.weights = bound, proposal
+            if on_round is not None:
+                on_round(bound)
+
+    def restricted_mip(
+        self, x: Floats, free_columns: int, *, gap_ns: float, time_limit: float
+    ) -> Floats | None:
+        """Solve the integer model with most decisions fixed where they are integral in `x`.
+
+        Parameters
+        ----------
+        x
+            The last LP point.
+        free_columns
+            How many integral decisions stay free: those of the smallest reduced cost, which the
+            LP could exchange at no loss. Fractional ones are always free.
+        gap_ns, time_limit
+            When to stop.
+
+        Returns
+        -------
+        array or None
+            An integer point that satisfies the rows present, or None if none was found.
+        """
+        cost = np.abs(np.array(self.highs.getSolution().col_dual))
+        model = self.highs.getLp()
+        columns = self.window.columns
+        integral = [j for j, c in enumerate(columns) if c.integer]
+        order = sorted(integral, key=lambda j: (float(cost[j]), j))
+        free = set(order[:free_columns]) | {j for j in integral if 1e-6 < x[j] < 1 - 1e-6}
+        lower, upper = np.zeros(len(columns)), np.array(model.col_upper_)
+        for j in integral:
+            if j not in free:
+                lower[j] = upper[j] = round(float(x[j]))
+        model.col_lower_, model.col_upper_ = lower, upper
+        kinds = highspy.HighsVarType
+        model.integrality_ = [kinds.kInteger if c.integer else kinds.kContinuous for c in columns]
+        mip = new_highs()
+        mip.passModel(model)
+        mip.setOptionValue("mip_rel_gap", 0.0)
+        mip.setOptionValue("mip_abs_gap", gap_ns / self.scaling.time_ns)
+        mip.setOptionValue("time_limit", max(time_limit, 0.01))
+        mip.run()
+        feasible = highspy.SolutionStatus.kSolutionStatusFeasible
+        if mip.getInfo().primal_solution_status != feasible:
+            return None
+        point: Floats = np.array(mip.getSolution().col_value) * self.scaling.column
+        return point
+
+    def _weights(self, duals: Sequence[float]) -> dict[str, Fraction]:
         """Weights in ns per unit of the exact rows, from the duals of the scaled model."""
         exact = {
             row.name: -dual * self.scaling.time_ns / scale
-            for row, dual, scale in zip(self.rows, duals, self._row_units, strict=True)
+            for row, dual, scale in zip(self.rows, duals, self._row_units, strict=False)
             if dual < 0
         }
         return weights_from_duals(self.window, exact)

@@ -1,0 +1,129 @@
+"""Plans from the window LP: round it with a small integer model, simulate, mend, repeat.
+
+The LP has few rows that bind, so most of its decisions are integral; the others, and those that
+could be exchanged at no loss, make an integer model that is solved in a tenth of a second. Its
+point is simulated. Where the simulated plan waits for memory or runs out of it, rows that the
+relaxed model lacks are added to the LP (they cut off plans, so they never serve a bound), and the
+LP, warm, is solved again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from slackopt.formulations.drained import most_violated_drained_row
+from slackopt.formulations.linear import Row
+from slackopt.formulations.separation import most_violated_keys
+from slackopt.formulations.window import UNITS_PER_BYTE, MemoryKey, WindowFormulation
+from slackopt.simulation.evaluator import Evaluator
+from slackopt.simulation.sequence import SWAP
+from slackopt.solvers.decoding import decisions_of, earliest_swaps, memory_stalls
+from slackopt.solvers.scaling import Floats
+from slackopt.solvers.tie_break import tie_break
+from slackopt.solvers.window_lp import WindowLp
+
+
+@dataclass(frozen=True)
+class TriedPoint:
+    """What simulating the plans of one point gave.
+
+    Attributes
+    ----------
+    plans
+        ``(makespan, decisions)`` of the plans that run, the fastest first.
+    rows
+        Rows that the point or its plans violate.
+    """
+
+    plans: list[tuple[int, list[int]]]
+    rows: list[Row]
+
+
+def try_point(window: WindowFormulation, evaluator: Evaluator, x: Floats) -> TriedPoint:
+    """Simulate the decisions at `x`, as they are and with early swaps first."""
+    rows: list[Row] = []
+    plans: list[tuple[int, list[int]]] = []
+    budget = window.instance.budget_bytes
+    first = decisions_of(window, list(x))
+    moved = earliest_swaps(window, first)
+    for decisions in (first,) if moved == first else (moved, first):
+        point = x.copy()
+        for t, column in window.swap.items():
+            point[column] = float(decisions[t] == SWAP)
+        keys = [key for _, key in most_violated_keys(window, point, 1e-5 * budget, 20)]
+        rows += [window.memory_row(key) for key in keys]
+        sequence, record = evaluator.simulate(decisions)
+        if record.out_of_memory is not None:
+            oom = record.out_of_memory
+            slot = sequence.slots[len(record.job_starts_ns)]
+            rows.append(margin_row(window, slot, oom.asked_bytes - oom.free_bytes))
+            continue
+        plans.append((record.job_ends_ns[-1], decisions))
+        for slot, _ in memory_stalls(sequence, record)[:3]:
+            drained = most_violated_drained_row(window, dict(enumerate(point)), slot)
+            if drained is not None:
+                rows.append(drained)
+    return TriedPoint(sorted(plans), rows)
+
+
+def margin_row(window: WindowFormulation, slot: int, missing_bytes: int) -> Row:
+    """Tighten the memory row of an op at which a plan ran out by the bytes that it lacked."""
+    row = window.memory_row(MemoryKey(slot, at_end=False))
+    upper = row.upper - max(missing_bytes, 1) * UNITS_PER_BYTE
+    return Row(f"memory_margin[{slot},{upper}]", row.coefficients, upper)
+
+
+def rounded_plans(
+    window: WindowFormulation,
+    evaluator: Evaluator,
+    memory_rows: Sequence[Row],
+    *,
+    gap_ns: float,
+    deadline: float | None = None,
+    rounds: int = 40,
+) -> Iterator[list[int]]:
+    """Yield decision vectors that run, each faster than those before.
+
+    Parameters
+    ----------
+    window
+        The formulation.
+    evaluator
+        Prices plans.
+    memory_rows
+        Memory rows to start with, from the LP of the bound.
+    gap_ns
+        Tolerance of the integer models.
+    deadline
+        `time.monotonic` value at which to stop.
+    rounds
+        LP solves at most.
+    """
+    lp = WindowLp(window, tie_break=tie_break(window))
+    lp.add_rows(memory_rows)
+    names = {row.name for row in lp.rows}
+    best: int | None = None
+    free = 300
+    for _ in range(rounds):
+        point = lp.solve(deadline=deadline)
+        left = 60.0 if deadline is None else deadline - time.monotonic()
+        if point.infeasible or not point.converged or left <= 0:
+            return
+        x = lp.restricted_mip(point.x, free, gap_ns=gap_ns, time_limit=min(2.0, left))
+        new: dict[str, Row] = {}
+        if x is not None:
+            tried = try_point(window, evaluator, x)
+            new = {row.name: row for row in tried.rows if row.name not in names}
+            for makespan, decisions in tried.plans[:1]:
+                if best is None or makespan < best:
+                    best = makespan
+                    yield decisions
+        if not new:
+            # Nothing to mend: let more decisions move.
+            if free >= len(window.columns):
+                return
+            free *= 2
+        names.update(new)
+        lp.add_rows(list(new.values()))
