@@ -170,6 +170,92 @@ def _arbitrary(builder: _Builder, max_ops: int) -> None:
         made += outputs
 
 
+def chained_graph(rng: Random, *, max_layers: int = 3) -> Graph:
+    """Return residual chains, ``x_(i+1) = x_i + f(x_i)``, nearly all of it recomputable.
+
+    The parts of ``f`` have one output or more: a mask beside the main output, or two outputs that
+    the next op reads both. Many sums and branches have no backward use: they are sources of
+    reruns, and of each other's reruns. The backward ops go through the layers in reverse, and
+    some read tensors of other layers, so that reruns are pulled forward.
+    """
+    p_sum, p_branch, p_side = rng.choice((0.0, 0.2, 0.6)), rng.choice((0.3, 0.7)), rng.random()
+    p_other, p_fixed = rng.choice((0.0, 0.1, 0.4)), rng.choice((0.0, 0.0, 0.1))
+    p_many, p_skip = rng.choice((0.0, 0.3, 0.6)), rng.choice((0.1, 0.1, 0.4))
+    p_fork = rng.choice((0.0, 0.0, 0.5))
+    ops: list[Op] = []
+    made: list[str] = []
+    saved: list[list[str]] = []
+
+    def op(phase: Any, inputs: list[str], outputs: list[str]) -> list[str]:
+        ops.append(
+            Op(
+                name=f"op{len(ops)}",
+                phase=phase,
+                duration_ns=rng.randint(1, 12),
+                inputs=tuple(dict.fromkeys(inputs)),
+                outputs=tuple(outputs),
+                workspace_bytes=rng.choice((0, 0, 3)),
+                recomputable=rng.random() >= p_fixed,
+            )
+        )
+        made.extend(outputs)
+        return outputs
+
+    total = "x0"
+    if rng.random() < 0.5:
+        made.append(total)  # the batch
+    else:
+        op("forward", [], [total])
+    for i in range(rng.randint(2, max_layers)):
+        layer: list[str] = [total] if rng.random() < p_sum else []
+        read = [total]
+        fork = rng.random() < p_fork
+        if fork:  # two outputs, two branches: the one may be needed again long before the other
+            op("forward", read, [f"f{i}.0", f"f{i}.1"])
+            wide = op("forward", [f"f{i}.0"], [f"w{i}"])
+            read = op("forward", wide, [f"v{i}"])
+            side = op("forward", [f"f{i}.1"], [f"t{i}"])
+            layer += [name for name in (*wide, *read, *side) if rng.random() < 0.8]
+            read = [*read, *side]
+        for part in range(0 if fork else rng.randint(1, 2)):
+            draw = rng.random()
+            outputs = [f"h{i}.{part}", *([f"s{i}.{part}"] if draw < p_many else [])]
+            if rng.random() < p_skip:
+                read = [*read, rng.choice(made)]
+            outputs = op("forward", read, outputs)
+            layer += outputs[:1] if rng.random() < p_branch else []
+            layer += outputs[1:] if rng.random() < p_side else []
+            # The next op reads one output, or all of them.
+            read = outputs if draw < p_many / 2 else outputs[:1]
+        total = f"x{i + 1}"
+        op("forward", [f"x{i}", *read], [total, *([f"m{i}"] if rng.random() < p_many / 2 else [])])
+        saved.append(layer)
+    op("forward", [total] if rng.random() < 0.7 else [], [])
+    forward_made = list(made)
+    for layer in reversed(saved):
+        rng.shuffle(layer)
+        cuts = sorted(rng.choices(range(len(layer) + 1), k=rng.choice((1, 2))))
+        for begin, end in zip([0, *cuts], [*cuts, len(layer)], strict=True):
+            reads = [name for name in layer[begin:end] if rng.random() < 0.95]
+            if rng.random() < p_other:
+                reads.append(rng.choice(forward_made))
+            if reads or rng.random() < 0.3:
+                op("backward", reads, [f"d{len(ops)}"] if rng.random() < 0.3 else [])
+    if ops[-1].phase == "forward":
+        op("backward", forward_made[:1], [])
+    used = {name for op in ops for name in (*op.inputs, *op.outputs)}
+    p_swappable = rng.choice((0.3, 0.8))
+    return Graph(
+        name="chained",
+        ops=tuple(ops),
+        tensors=tuple(
+            Tensor(name=name, size_bytes=rng.randint(1, 12), swappable=rng.random() < p_swappable)
+            for name in made
+            if name in used
+        ),
+    )
+
+
 # ---------------------------------------------------------------------------------------------
 # Devices and instances
 
@@ -229,6 +315,14 @@ def random_instance(rng: Random, *, max_ops: int = 14) -> Instance:
     )
     if rng.random() < 0.08:
         budget = rng.choice((low - 1, low // 2, high + 1, 2 * high))
+    return Instance.from_graph(graph, device=random_device(rng, graph), budget=max(1, budget))
+
+
+def chained_instance(rng: Random, *, max_layers: int = 3) -> Instance:
+    """Return a `chained_graph` with a budget at which most plans run, or a lower one."""
+    graph = chained_graph(rng, max_layers=max_layers)
+    low, high = max(graph.lifetimes.working_set_bytes), graph.unlimited_peak_bytes
+    budget = rng.choice((high, high + 20, rng.randint(low, high)))
     return Instance.from_graph(graph, device=random_device(rng, graph), budget=max(1, budget))
 
 

@@ -28,10 +28,13 @@ def early_rows(window: WindowFormulation, j: int) -> Iterator[Row]:
         readers.setdefault(c, []).append(y)
     for i, (b, column) in enumerate(window.before[j]):
         yield Row(f"ascending[{j},{b}]", {column: 1, columns[i + 1]: -1}, 0)
-        pulls = {column: 1}
+        pulls, loose = {column: 1}, {column: 1}
         for c, tensors in readers.items():
             for term, sign in _pull_of_reader(window, tensors, c, b).items():
                 pulls[term] = pulls.get(term, 0) - sign
+            most = window.before_at_most(c, b)
+            if most is not None:
+                loose[most] = -1
             least = window.before_at_least(c, b)
             if least is None:
                 continue
@@ -40,6 +43,10 @@ def early_rows(window: WindowFormulation, j: int) -> Iterator[Row]:
                 forced[window.recompute[y]] = forced.get(window.recompute[y], 0) + 1
                 yield Row(f"pulls[{j},{b},{y},{c}]", forced, 1)
         yield Row(f"pulled[{j},{b}]", pulls, 0)
+        if any(len(tensors) > 1 for tensors in readers.values()):
+            # A reader of several outputs pulls once, from whichever of them; neither row implies
+            # the other.
+            yield Row(f"pulled_once[{j},{b}]", loose, 0)
 
 
 def _pull_of_reader(
@@ -63,8 +70,7 @@ def pull(window: WindowFormulation, y: int, c: int, b: int) -> dict[int, int]:
     if most is None:
         return {}
     if y in window.keep and len(window.slots.readers[y]) == 1:
-        if most == window.rerun[c]:
-            return {window.recompute[y]: 1}
+        # b is at most the own slot of y's producer, so at most that of c: `most` is a level of c.
         level = next(level for level, column in window.before[c] if column == most)
         return {most: 1, window.kept_early[y, level]: -1}
     return {most: 1}

@@ -114,7 +114,7 @@ def _add_waiting(window: WindowFormulation, y: int) -> None:
         for column, sign in pull(window, y, c, b).items():
             signs[column] = signs.get(column, 0) - sign
         if window.recompute[y] != window.rerun[j]:
-            signs[window.recompute[y]] = 1
+            signs[window.recompute[y]] = signs.get(window.recompute[y], 0) + 1
             signs[window.rerun[j]] = signs.get(window.rerun[j], 0) - 1
         window.resident_rows.append(Row(f"waits_for[{y},{b}]", signs, 0))
         window.extra_residents.append((b - 1, b, window.life.sizes_bytes[y], waits))

@@ -1,6 +1,6 @@
 """The ``milp`` method: window rows through PuLP, plans priced by the simulator.
 
-One loop serves both ends (docs/formulations.md, "Sandwich"). While the model holds relaxed rows
+One loop serves both ends (docs/formulations.md). While the model holds relaxed rows
 only, its bound is a lower bound for every plan. Each of its points is turned into decisions and
 simulated; memory rows that the point violates, and rows that make the next point safe where the
 simulator waited or ran out of memory, are added, and the model is solved again.
@@ -49,7 +49,7 @@ def solve_milp(instance: Instance, progress: Progress, options: SolveOptions) ->
         return "error"
     if progress.gap is None or progress.gap > options.gap:
         memory_rows = [row for row in lp.rows if row.name.startswith("memory")]
-        round_window_lp(window, progress, evaluator, options, memory_rows)
+        round_window_lp(lp, progress, evaluator, options)
         loop = _MilpLoop(window, progress, evaluator, options)
         loop.run(memory_rows)
     _polish(progress, evaluator, options)
@@ -68,18 +68,16 @@ def offer_starting_plans(instance: Instance, progress: Progress) -> None:
 
 
 def round_window_lp(
-    window: WindowFormulation,
+    lp: WindowLp,
     progress: Progress,
     evaluator: Evaluator,
     options: SolveOptions,
-    memory_rows: Sequence[Row],
 ) -> None:
     """Offer rounded plans until the gap is closed, or a third of the time left is used."""
     left = progress.seconds_left
     deadline = None if progress.deadline is None else time.monotonic() + left / 3
-    gap_ns = max(options.gap / 2, 5e-5) * window.instance.ideal_ns
-    plans = rounded_plans(window, evaluator, memory_rows, gap_ns=gap_ns, deadline=deadline)
-    for decisions in plans:
+    gap_ns = max(options.gap / 2, 5e-5) * lp.window.instance.ideal_ns
+    for decisions in rounded_plans(lp, evaluator, gap_ns=gap_ns, deadline=deadline):
         progress.offer_decisions(evaluator, decisions, "rounding")
         if progress.is_done():
             return

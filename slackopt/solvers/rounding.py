@@ -10,7 +10,7 @@ LP, warm, is solved again.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from slackopt.formulations.drained import most_violated_drained_row
@@ -76,9 +76,8 @@ def margin_row(window: WindowFormulation, slot: int, missing_bytes: int) -> Row:
 
 
 def rounded_plans(
-    window: WindowFormulation,
+    lp: WindowLp,
     evaluator: Evaluator,
-    memory_rows: Sequence[Row],
     *,
     gap_ns: float,
     deadline: float | None = None,
@@ -88,12 +87,10 @@ def rounded_plans(
 
     Parameters
     ----------
-    window
-        The formulation.
+    lp
+        The LP; its bound should have been taken, since from here on it certifies nothing.
     evaluator
         Prices plans.
-    memory_rows
-        Memory rows to start with, from the LP of the bound.
     gap_ns
         Tolerance of the integer models.
     deadline
@@ -101,11 +98,11 @@ def rounded_plans(
     rounds
         LP solves at most.
     """
-    lp = WindowLp(window, tie_break=tie_break(window))
-    lp.add_rows(memory_rows)
+    window = lp.window
+    lp.break_ties(tie_break(window))
     names = {row.name for row in lp.rows}
     best: int | None = None
-    free = 300
+    free, stuck = 300, 0
     for _ in range(rounds):
         point = lp.solve(deadline=deadline)
         left = 60.0 if deadline is None else deadline - time.monotonic()
@@ -120,10 +117,11 @@ def rounded_plans(
                 if best is None or makespan < best:
                     best = makespan
                     yield decisions
-        if not new:
-            # Nothing to mend: let more decisions move.
-            if free >= len(window.columns):
+        stuck = 0 if x is not None and best in (m for m, _ in tried.plans) else stuck + 1
+        if not new or stuck >= 3:
+            # Nothing to mend, or no progress: let more decisions move.
+            if not new and free >= len(window.columns):
                 return
-            free *= 2
+            free, stuck = min(2 * free, len(window.columns)), 0
         names.update(new)
         lp.add_rows(list(new.values()))

@@ -64,21 +64,22 @@ class WindowLp:
         The formulation.
     rows_per_round
         Most memory rows added in one round.
-    tie_break
-        Costs added to the objective, in solver units, to choose among points that cost the same.
-        With them, and with rows that are not the formulation's, nothing is certified.
+
+    Attributes
+    ----------
+    certifies
+        Whether the objective and all rows are the formulation's; see `break_ties`.
     """
 
     window: WindowFormulation
     rows_per_round: int = 40
-    tie_break: Floats | None = None
+    certifies: bool = field(init=False, default=True)
     highs: highspy.Highs = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         self.scaling = Scaling.of(self.window)
         self.rows: list[Row] = []
         self._row_units: list[float] = []
-        self._last_duals: list[float] = []
         columns = self.window.columns
         self.highs = new_highs()
         infinity = highspy.kHighsInf
@@ -86,7 +87,7 @@ class WindowLp:
         empty = np.array([], dtype=np.int32)
         self.highs.addCols(
             len(columns),
-            self._costs(),
+            self.scaling.costs(self.window),
             np.zeros(len(columns)),
             upper,
             0,
@@ -96,9 +97,15 @@ class WindowLp:
         )
         self.add_rows(self.window.static_rows())
 
-    def _costs(self) -> Floats:
-        costs = self.scaling.costs(self.window)
-        return costs if self.tie_break is None else costs + self.tie_break
+    def break_ties(self, costs: Floats) -> None:
+        """Add costs, in solver units, that choose among points of equal cost.
+
+        From now on the LP serves plans: it may take rows that cut plans off, and certifies nothing.
+        """
+        self.certifies = False
+        total = self.scaling.costs(self.window) + costs
+        for j in np.nonzero(costs)[0]:
+            self.highs.changeColCost(int(j), float(total[j]))
 
     def add_rows(self, rows: Sequence[Row]) -> None:
         """Append rows."""
@@ -142,7 +149,7 @@ class WindowLp:
         tolerance = self.window.instance.budget_bytes * 1e-6
         found = LpBound(self.window.instance.ideal_ns, {}, np.zeros(len(self.window.columns)))
         present = {row.name for row in self.rows}
-        certified = True
+        last_duals: list[float] = []
         while True:
             left = None if deadline is None else deadline - time.monotonic()
             if left is not None and left <= 0:
@@ -162,29 +169,27 @@ class WindowLp:
             found.objective_ns = self.highs.getObjectiveValue() * self.scaling.time_ns
             keys = most_violated_keys(self.window, found.x, tolerance, self.rows_per_round)
             new = [key for _, key in keys if key.name not in present]
-            certified = self.tie_break is not None
+            certified = not self.certifies
             if not certified and (not new or found.rounds % 4 == 0):
-                self._certify(found, on_round)
+                self._certify(found, self.highs.getSolution().row_dual, on_round)
                 certified = True
             if not new:
-                found.converged = True
+                found.converged, last_duals = True, []
                 break
             present.update(key.name for key in new)
-            if not certified and deadline is not None:
-                # What this round proved would be lost if time ran out in the next one.
-                duals = self.highs.getSolution().row_dual
-                self._last_duals = list(duals)
+            # What this round proved would be lost if time ran out in the next one.
+            last_duals = [] if certified else list(self.highs.getSolution().row_dual)
             self.add_rows([self.window.memory_row(key) for key in new])
-        if not certified and self._last_duals:
-            self._certify(found, on_round)
+        if last_duals:
+            self._certify(found, last_duals, on_round)
         found.row_names = [row.name for row in self.rows if row.name.startswith("memory")]
         found.seconds = time.monotonic() - begun
         return found
 
-    def _certify(self, found: LpBound, on_round: Callable[[int], None] | None) -> None:
-        """Prove a bound from the duals of the last round; keep it if it is the best."""
-        duals = self._last_duals or self.highs.getSolution().row_dual
-        self._last_duals = []
+    def _certify(
+        self, found: LpBound, duals: Sequence[float], on_round: Callable[[int], None] | None
+    ) -> None:
+        """Prove a bound from the duals of a round; keep it if it is the best."""
         proposal = self._weights(duals)
         bound = bound_from_weights(self.window, proposal)
         if bound > found.lower_bound_ns or not found.weights:

@@ -25,6 +25,7 @@ import pytest
 from hypothesis import given, settings
 from random_steps import (
     allowed_decisions,
+    chained_instance,
     instances_with_plans,
     random_instance,
     random_plan,
@@ -42,7 +43,7 @@ from slackopt.plan import Plan
 from slackopt.simulation import Timeline, simulate
 from slackopt.solvers.window_lp import WindowLp
 
-INSTANCES = int(os.environ.get("SLACKOPT_ROWS_INSTANCES", "45"))
+INSTANCES = int(os.environ.get("SLACKOPT_ROWS_INSTANCES", "36"))
 FIRST_SEED = int(os.environ.get("SLACKOPT_ROWS_SEED", "0"))
 SEEDS = range(FIRST_SEED, FIRST_SEED + 4)
 NS_PER_S = 10**9
@@ -52,18 +53,29 @@ NS_PER_S = 10**9
 # From a simulated plan to a point
 
 
-def point_of(window: WindowFormulation, timeline: Timeline) -> list[int]:
+# Kinds of static rows that give the least value of a column of their own, and its name.
+AUXILIARY = {"rebuilt_before": "rebuilt", "stays_until": "stays", "waits_for": "waits"}
+
+
+def point_of(
+    window: WindowFormulation, timeline: Timeline, static: Sequence[Row] = ()
+) -> list[int]:
     """Map a plan that ran to a point, from its decisions and the recorded jobs alone.
+
+    `static`: the static rows, to save time.
 
     - A decision counts only where it has an *effect*: some job reads the tensor after its last
       forward use. ``swap`` and ``recompute`` are 1 for the tensors so decided; ``keep`` (tensors
       without a backward use) likewise is 1 only if a rerun reads the tensor.
-    - ``rerun[j]`` is 1 if op j is rerun, ``early[j]`` if in a slot before ``slots.own[j]``. The
-      slot of a rerun is the next base op in the record.
+    - ``rerun[j]`` is 1 if op j is rerun, ``before[j,b]`` if in a slot before b. The slot of a
+      rerun is the next base op in the record.
+    - ``kept_early[q,b]`` is 1 if q is kept and its only reader is rerun before b.
     - ``stall[k]`` is what is left of the slot, from the end of op k - 1 to the end of op k, after
       its reruns and the op itself.
+    - The auxiliary columns of residency take the least value that their row allows.
 
-    It asserts that an effective decision has a column, and that reruns keep to their slot ranges.
+    It asserts that an effective decision has a column, that reruns keep to their slot ranges, and
+    that a column shared by an op and its only droppable output has one value.
     """
     life, slots = window.life, window.slots
     tensors = window.instance.graph.tensors
@@ -74,25 +86,19 @@ def point_of(window: WindowFormulation, timeline: Timeline) -> list[int]:
     rerun_ns = 0
     for job in timeline.jobs:
         if job.rerun:
-            waiting.append(job.index)
+            waiting.append(job.op_index)
             rerun_ns += job.end_ns - job.start_ns
             continue
-        slot_of.update(dict.fromkeys(waiting, job.index))
+        slot_of.update(dict.fromkeys(waiting, job.op_index))
         duration = job.end_ns - job.start_ns
-        x[window.stall[job.index]] = job.end_ns - slot_end - duration - rerun_ns
+        x[window.stall[job.op_index]] = job.end_ns - slot_end - duration - rerun_ns
         waiting, rerun_ns, slot_end = [], 0, job.end_ns
     assert not waiting
 
-    for j, slot in slot_of.items():
-        assert slots.earliest[j] <= slot <= slots.latest[j], "a rerun outside its slot range"
-        x[window.rerun[j]] = 1
-        if slot < slots.own[j]:
-            x[window.early[j]] = 1
-
     read_later: set[int] = set()
     for job in timeline.jobs:
-        for t in life.inputs[job.index]:
-            if job.rerun or job.index > life.last_forward_use[t]:
+        for t in life.inputs[job.op_index]:
+            if job.rerun or job.op_index > life.last_forward_use[t]:
                 read_later.add(t)
     for t in read_later:
         decision = timeline.plan.decisions.get(tensors[t].name, "keep")
@@ -103,20 +109,53 @@ def point_of(window: WindowFormulation, timeline: Timeline) -> list[int]:
             assert life.producer[t] in slot_of
         elif t in window.keep:
             x[window.keep[t]] = 1
+
+    shared = set(window.recompute.values())
+    for j, slot in slot_of.items():
+        assert slots.earliest[j] <= slot <= slots.latest[j], "a rerun outside its slot range"
+        assert window.rerun[j] not in shared or x[window.rerun[j]] == 1
+        x[window.rerun[j]] = 1
+        assert slot >= slots.own[j] or window.before[j], "an early rerun without a column"
+        for b, column in window.before.get(j, ()):
+            x[column] = int(slot < b)
+    for (q, b), column in window.kept_early.items():
+        (reader,) = slots.readers[q]
+        x[column] = int(x[window.keep[q]] == 1 and slot_of.get(reader, b) < b)
+
+    for row in static or window.static_rows():
+        auxiliary = AUXILIARY.get(row.name.partition("[")[0])
+        if auxiliary is not None:
+            (own,) = (
+                j for j in row.coefficients if window.columns[j].name.startswith(f"{auxiliary}[")
+            )
+            assert row.coefficients[own] == -1
+            x[own] = max(0, value(row, x) - row.upper)
     return x
 
 
 def device_bytes_at_ends(timeline: Timeline) -> list[tuple[int, int]]:
-    """Bytes on the device at the start of each base op, and just before its end."""
+    """Bytes on the device at the start of each base op, and just before its end.
+
+    The proof counts copies in as of later than the instant if they start at it, and copies out as
+    done if they end at it: their bytes are left out, so that rows can be tight on both sides.
+    """
     times, sizes = timeline.memory.time_ns, timeline.memory.size_bytes
-    return [
-        (
-            sizes[bisect_right(times, job.start_ns) - 1],
-            sizes[bisect_left(times, job.end_ns) - 1],
-        )
-        for job in timeline.jobs
-        if not job.rerun
-    ]
+    last_forward_use = timeline.instance.lifetimes.last_forward_use
+    begins: Counter[int] = Counter()
+    for copy in timeline.copies:
+        if copy.direction == "h2d":
+            begins[copy.start_ns] += copy.size_bytes
+    result = []
+    for job in timeline.jobs:
+        if not job.rerun:
+            gone = sum(
+                size
+                for time, t, size in timeline.record.releases
+                if time == job.end_ns and last_forward_use[t] < job.op_index
+            )
+            at_start = sizes[bisect_right(times, job.start_ns) - 1] - begins[job.start_ns]
+            result.append((at_start, sizes[bisect_left(times, job.end_ns) - 1] - gone))
+    return result
 
 
 def value(row: Row, x: Sequence[int]) -> int:
@@ -130,40 +169,72 @@ def all_keys(ops: int) -> Iterator[MemoryKey]:
             yield MemoryKey(k, at_end, out_from, in_to)
 
 
-def check_rows(window: WindowFormulation, timelines: Sequence[Timeline]) -> Counter[str]:
-    """Assert all rows for all timelines; count what was checked and how often it was tight."""
+def some_thresholds(rng: Random, instance: Instance) -> list[int] | None:
+    """Thresholds for early reruns: the default, none, a few, or all backward slots."""
+    ops = instance.lifetimes.num_ops
+    few = rng.sample(range(ops + 1), min(ops + 1, rng.randint(1, 3)))
+    return rng.choice((None, [], few, list(range(instance.lifetimes.num_forward, ops))))
+
+
+def some_window(rng: Random, instance: Instance) -> WindowFormulation:
+    return WindowFormulation(instance, some_thresholds(rng, instance))
+
+
+def resident_kind(window: WindowFormulation, resident: tuple[int, int, int, int]) -> str:
+    """Which part of the proof an entry of `extra_residents` belongs to."""
+    first, _, _, column = resident
+    kind, _, arguments = window.columns[column].name.partition("[")
+    if kind == "keep":
+        q = int(arguments.rstrip("]"))
+        return "kept source" if first == window.life.last_forward_use[q] + 1 else "source or output"
+    return "rebuilt" if kind == "before" else kind
+
+
+def check_rows(
+    window: WindowFormulation, timelines: Sequence[Timeline], keys: Sequence[MemoryKey] = ()
+) -> Counter[str]:
+    """Assert all rows for all timelines; count what was checked and how often it was tight.
+
+    Static rows count as tight only where they say more than ``0 <= 0``. `keys`: the memory rows
+    to check; all of them by default.
+    """
     counts: Counter[str] = Counter()
-    points = [point_of(window, timeline) for timeline in timelines]
+    static = window.static_rows()
+    points = [point_of(window, timeline, static) for timeline in timelines]
     for timeline, x in zip(timelines, points, strict=True):
         cost = sum(c.objective * v for c, v in zip(window.columns, x, strict=True))
         assert cost == timeline.recompute_ns + timeline.stall_ns()
         assert timeline.makespan_ns == window.instance.ideal_ns + cost
         assert all(v >= 0 for v in x)
         assert all(c.upper is None or v <= c.upper for c, v in zip(window.columns, x, strict=True))
-    for row in window.static_rows():
+    for row in static:
         kind = row.name.partition("[")[0]
         for timeline, x in zip(timelines, points, strict=True):
             slack = row.upper - value(row, x)
             assert slack >= 0, (row.name, row, timeline.plan.decisions)
             counts[kind] += 1
-            counts[f"{kind}, tight"] += slack == 0
+            counts[f"{kind}, tight"] += slack == 0 and any(x[j] for j in row.coefficients)
     levels = [device_bytes_at_ends(timeline) for timeline in timelines]
     budget = window.instance.budget_bytes
-    for key in all_keys(window.life.num_ops):
+    for key in keys or all_keys(window.life.num_ops):
         row = window.memory_row(key)
         none = (key.out_from == ABSENT) + (key.in_to == ABSENT)
         kind = f"memory, {2 - none} windows"
+        here = [r for r in window.extra_residents if r[0] <= key.op < r[1]]
         for timeline, x, level in zip(timelines, points, levels, strict=True):
             bytes_here = level[key.op][key.at_end]
             slack = row.upper - value(row, x) - (budget - bytes_here) * UNITS_PER_BYTE
             assert slack >= 0, (key.name, row, timeline.plan.decisions)
             counts[kind] += 1
             counts[f"{kind}, tight"] += slack == 0
+            for resident in here:
+                if x[resident[3]] and none == 2:
+                    counts[f"bytes of {resident_kind(window, resident)}"] += 1
+                    counts[f"bytes of {resident_kind(window, resident)}, tight"] += slack == 0
     counts["plans"] += len(timelines)
     counts["rows"] += sum(counts[f"memory, {n} windows"] for n in range(3))
-    counts["plans with early reruns"] += sum(
-        any(x[column] for column in window.early.values()) for x in points
-    )
+    early = [pairs[-1][1] for pairs in window.before.values()]
+    counts["plans with early reruns"] += sum(any(x[column] for column in early) for x in points)
     return counts
 
 
@@ -190,7 +261,7 @@ def test_every_row_holds_for_every_plan(seed: int) -> None:
         instance = random_instance(rng, max_ops=rng.choice((6, 9, 9, 12)))
         timelines = some_timelines(rng, instance, 12)
         if timelines:
-            counts += check_rows(WindowFormulation(instance), timelines)
+            counts += check_rows(some_window(rng, instance), timelines)
     print(dict(counts))
     assert counts["plans"] > 5 * INSTANCES
     for kind in ("choice", "rerun_of", "memory, 0 windows", "memory, 1 windows"):
@@ -205,6 +276,7 @@ def test_every_row_holds_for_drawn_plans(drawn: tuple[Instance, Plan]) -> None:
     feasible = [timeline for timeline in runs if timeline.feasible]
     if feasible:
         check_rows(WindowFormulation(instance), feasible)
+        check_rows(WindowFormulation(instance, range(instance.lifetimes.num_ops)), feasible)
 
 
 def tangled_instance(rng: Random) -> Instance:
@@ -268,23 +340,110 @@ def tangled_plan(rng: Random, instance: Instance) -> Plan:
     return Plan.for_instance(instance, decisions)
 
 
+def check_pulled_reruns(rng: Random, instance: Instance, tries: int) -> Counter[str]:
+    """Check all rows (of long steps, some) for tangled plans that run."""
+    plans = [tangled_plan(rng, instance) for _ in range(tries)]
+    chunks = [rng.choice((0, 0, 1, 4)) for _ in plans]
+    runs = [simulate(instance, p, chunk_bytes=c) for p, c in zip(plans, chunks, strict=True)]
+    feasible = [timeline for timeline in runs if timeline.feasible]
+    if not feasible:
+        return Counter()
+    keys = list(all_keys(instance.lifetimes.num_ops))
+    if len(keys) > 800:
+        plain = [key for key in keys if key.out_from == key.in_to == ABSENT]
+        keys = plain + rng.sample(keys, 400)
+    return check_rows(some_window(rng, instance), feasible, keys)
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_every_row_holds_where_reruns_pull_reruns(seed: int) -> None:
     rng = Random(1000 + seed)
     counts: Counter[str] = Counter()
     for _ in range(INSTANCES):
-        instance = tangled_instance(rng)
-        plans = [tangled_plan(rng, instance) for _ in range(10)]
-        chunks = [rng.choice((0, 0, 1, 4)) for _ in plans]
-        runs = [simulate(instance, p, chunk_bytes=c) for p, c in zip(plans, chunks, strict=True)]
-        feasible = [timeline for timeline in runs if timeline.feasible]
-        if feasible:
-            counts += check_rows(WindowFormulation(instance), feasible)
+        counts += check_pulled_reruns(rng, tangled_instance(rng), 10)
     print(dict(counts))
     assert counts["plans with early reruns"] > INSTANCES // 5
-    assert counts["early_rerun, tight"]
-    assert counts["early_pull, tight"]
-    assert counts["input, tight"]
+    for kind in ("input", "ascending", "pulled", "pulls", "kept_for"):
+        assert counts[f"{kind}, tight"], f"no row {kind} was ever tight: the check is too weak"
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_every_row_holds_on_residual_chains(seed: int) -> None:
+    rng = Random(6000 + seed)
+    counts: Counter[str] = Counter()
+    for _ in range(2 * INSTANCES):
+        counts += check_pulled_reruns(
+            rng, chained_instance(rng, max_layers=rng.choice((2, 3, 4))), 8
+        )
+    print(dict(counts))
+    assert counts["plans with early reruns"] > INSTANCES
+    kinds = (
+        *("input", "ascending", "pulled", "pulls", "kept_for"),
+        *("kept_early_keep", "kept_early_before", "kept_early_else"),
+        *("rebuilt_before", "stays_until", "waits_for"),
+        *(f"bytes of {kind}" for kind in ("kept source", "source or output", "rebuilt", "stays")),
+    )
+    for kind in kinds:
+        assert counts[f"{kind}, tight"], f"no row {kind} was ever tight: the check is too weak"
+
+
+def plain_instance(
+    ops: Sequence[tuple[str, Any, Sequence[str], Sequence[str]]], names: str, budget: int
+) -> Instance:
+    """Ops ``(name, phase, inputs, outputs)`` of 1 ns, tensors of 1 byte that can't be swapped."""
+    graph = Graph(
+        name="plain",
+        ops=tuple(
+            Op(name=name, phase=phase, duration_ns=1, inputs=tuple(ins), outputs=tuple(outs))
+            for name, phase, ins, outs in ops
+        ),
+        tensors=tuple(Tensor(name=name, size_bytes=1, swappable=False) for name in names.split()),
+    )
+    device = Device(name="plain", d2h_bytes_per_s=NS_PER_S, h2d_bytes_per_s=NS_PER_S)
+    return Instance.from_graph(graph, device=device, budget=budget)
+
+
+def check_with_any_thresholds(instance: Instance, timeline: Timeline) -> None:
+    choices: tuple[Sequence[int] | None, ...] = (None, [], range(instance.lifetimes.num_ops))
+    for thresholds in choices:
+        counts = check_rows(WindowFormulation(instance, thresholds), [timeline])
+        assert counts["plans with early reruns"]
+
+
+def test_reader_of_two_outputs_pulls_for_either() -> None:
+    """Op c reads y1 and y2 of op j. Kept y2 or not: for y1 it pulls j forward."""
+    ops = (
+        ("j", "forward", (), ("y1", "y2")),
+        ("c", "forward", ("y1", "y2"), ("t",)),
+        ("d", "forward", ("t",), ("z",)),
+        ("loss", "forward", (), ()),
+        ("b1", "backward", ("z",), ()),
+        ("b2", "backward", ("t",), ()),
+    )
+    instance = plain_instance(ops, "y1 y2 t z", budget=4)
+    plan = Plan.for_instance(instance, dict.fromkeys(("y1", "t", "z"), "recompute"))
+    timeline = simulate(instance, plan)
+    assert [job.op for job in timeline.jobs if job.rerun] == ["j", "c", "d"]
+    check_with_any_thresholds(instance, timeline)
+
+
+def test_kept_outputs_leave_another_reader_to_pull() -> None:
+    """Op c reads y1 and y2, both kept; op f reads y3, and pulls op j forward for that."""
+    ops = (
+        ("j", "forward", (), ("y1", "y2", "y3")),
+        ("c", "forward", ("y1", "y2"), ("t",)),
+        ("f", "forward", ("y3",), ("w",)),
+        ("g", "forward", ("t", "w"), ("z",)),
+        ("loss", "forward", (), ()),
+        ("b1", "backward", ("z",), ()),
+        ("b2", "backward", ("t",), ()),
+        ("b3", "backward", ("w",), ()),
+    )
+    instance = plain_instance(ops, "y1 y2 y3 t w z", budget=8)
+    plan = Plan.for_instance(instance, dict.fromkeys(("y3", "t", "w", "z"), "recompute"))
+    timeline = simulate(instance, plan)
+    assert [job.op for job in timeline.jobs if job.rerun] == ["j", "c", "f", "g"]
+    check_with_any_thresholds(instance, timeline)
 
 
 def test_two_instants_may_not_be_mixed() -> None:
@@ -348,6 +507,37 @@ def test_wrong_rows_are_caught() -> None:
     assert min(caught["out"], caught["in"], caught["byte"]) > 50
 
 
+def test_wrong_residents_are_caught() -> None:
+    """Bytes that reruns put on the device: one op longer, or one byte more, and rows fail."""
+    rng = Random(11)
+    caught: Counter[str] = Counter()
+    for _ in range(150):
+        instance = chained_instance(rng)
+        window = some_window(rng, instance)
+        for _ in range(8):
+            timeline = simulate(instance, tangled_plan(rng, instance))
+            if not timeline.feasible:
+                continue
+            x, levels = point_of(window, timeline), device_bytes_at_ends(timeline)
+            rooms = []
+            for k, level in enumerate(levels):
+                row = window.memory_row(MemoryKey(k, False))
+                rooms.append((row.upper - value(row, x)) // UNITS_PER_BYTE)
+                rooms[k] -= instance.budget_bytes - level[0]
+            for resident in window.extra_residents:
+                first, last, size, column = resident
+                if first < last and x[column]:
+                    kind = resident_kind(window, resident)
+                    caught[f"{kind}, sooner"] += rooms[first - 1] < size
+                    caught[f"{kind}, longer"] += last < len(rooms) and rooms[last] < size
+                    caught[f"{kind}, larger"] += min(rooms[first:last]) < 1
+    print(dict(caught))
+    assert caught["rebuilt, sooner"]
+    assert caught["stays, longer"]
+    for kind in ("kept source", "source or output", "rebuilt", "stays", "waits"):
+        assert caught[f"{kind}, larger"]
+
+
 # ---------------------------------------------------------------------------------------------
 # Separation
 
@@ -356,30 +546,38 @@ def with_budget(instance: Instance, budget: int) -> Instance:
     return Instance.from_graph(instance.graph, device=instance.device, budget=max(1, budget))
 
 
-def tight_instance(rng: Random, *, tangled: bool) -> Instance:
+def some_instance(rng: Random, i: int, max_ops: int = 9) -> Instance:
+    """Instances of three kinds in turn."""
+    if i % 3 == 0:
+        return tangled_instance(rng)
+    return (
+        chained_instance(rng, max_layers=2) if i % 3 == 1 else random_instance(rng, max_ops=max_ops)
+    )
+
+
+def tight_instance(rng: Random, i: int) -> Instance:
     """Random instance with the least budget that the working set allows, below the peak."""
     while True:
-        instance = tangled_instance(rng) if tangled else random_instance(rng, max_ops=8)
+        instance = some_instance(rng, i, max_ops=8)
         budget = max(instance.lifetimes.working_set_bytes)
-        if budget < instance.graph.unlimited_peak_bytes:
+        if budget < instance.graph.unlimited_peak_bytes and instance.lifetimes.num_ops <= 10:
             return with_budget(instance, budget)
 
 
 def random_points(rng: Random, window: WindowFormulation, count: int) -> Iterator[list[float]]:
-    """Points with ``early <= rerun``, as every LP point has: fractional, integral, sparse."""
+    """Points with ascending ``before``, as every LP point has: fractional, integral, sparse."""
     for _ in range(count):
         p_rerun = rng.choice((0.0, 0.5, 1.0, 1.0))
         integral = rng.random() < 0.3
         stalls = rng.choice((0.0, 0.0, 1.0, 5.0))
-        x = [0.0] * len(window.columns)
-        for columns in (window.swap, window.recompute, window.keep):
-            for column in columns.values():
-                x[column] = float(rng.random() < 0.5) if integral else rng.random()
+        x = [float(rng.random() < 0.5) if integral else rng.random() for _ in window.columns]
         for j, column in window.rerun.items():
-            if rng.random() < p_rerun:
-                x[column] = 1.0 if integral else rng.random()
-                if j in window.early and rng.random() < 0.6:
-                    x[window.early[j]] = x[column] * (1.0 if integral else rng.random())
+            if rng.random() >= p_rerun:
+                x[column] = 0.0
+            most = x[column]
+            for _, before in reversed(window.before.get(j, ())):
+                most *= (rng.random() < 0.6) * (1.0 if integral else rng.random())
+                x[before] = most
         for column in window.stall.values():
             x[column] = stalls * rng.random()
         yield x
@@ -395,17 +593,12 @@ def counted_twice(window: WindowFormulation, key: MemoryKey, x: Sequence[Fractio
     """Bytes of rerun time that the separation subtracts for both windows, the row only for one."""
     if ABSENT in (key.out_from, key.in_to):
         return Fraction(0)
-    slots, lower = window.slots, min(window.bandwidths)
+    lower = min(window.bandwidths)
     total = Fraction(0)
-    for j, column in window.rerun.items():
-        early = x[window.early[j]] if j in window.early else Fraction(0)
-        parts = (
-            (slots.own[j], slots.latest[j], x[column] - early),
-            (slots.earliest[j], slots.own[j] - 1, early),
-        )
-        for first, last, part in parts:
-            if first <= key.op < last and last >= key.out_from and first <= key.in_to:
-                total += part * lower * window.life.durations_ns[j]
+    for first, last, duration, plus, minus in window.rerun_pieces:
+        if first <= key.op < last and last >= key.out_from and first <= key.in_to:
+            part = x[plus] - (Fraction(0) if minus is None else x[minus])
+            total += part * lower * duration
     return total / UNITS_PER_BYTE
 
 
@@ -420,8 +613,8 @@ def test_separation_finds_the_most_violated_rows(seed: int) -> None:
     rng = Random(2000 + seed)
     found = overlaps = 0
     for i in range(max(8, INSTANCES // 4)):
-        instance = tight_instance(rng, tangled=bool(i % 2))
-        window = WindowFormulation(instance)
+        instance = tight_instance(rng, i)
+        window = some_window(rng, instance)
         ops = window.life.num_ops
         nothing = [0.0] * len(window.columns)
         swap_all = list(nothing)
@@ -489,10 +682,12 @@ def best_makespan(instance: Instance, plans: Sequence[Plan]) -> int | None:
     return min((span for span in spans if span is not None), default=None)
 
 
-def check_bound(instance: Instance, plans: Sequence[Plan]) -> tuple[int, int] | None:
+def check_bound(
+    instance: Instance, plans: Sequence[Plan], thresholds: Sequence[int] | None = None
+) -> tuple[int, int] | None:
     """Assert LP bound <= the best of some plans; return both if one runs."""
     best = best_makespan(instance, plans)
-    window = WindowFormulation(instance)
+    window = WindowFormulation(instance, thresholds)
     bound = WindowLp(window).solve()
     assert bound_from_weights(window, bound.weights) == bound.lower_bound_ns or not bound.weights
     assert instance.ideal_ns <= bound.lower_bound_ns
@@ -524,9 +719,10 @@ def test_bound_is_below_every_plan(seed: int) -> None:
     rng = Random(3000 + seed)
     compared = above_ideal = met = 0
     for i in range(INSTANCES):
-        instance = tangled_instance(rng) if i % 3 == 0 else random_instance(rng, max_ops=9)
+        instance = some_instance(rng, i)
         plans = every_plan(instance, 81) or [random_plan(rng, instance) for _ in range(10)]
-        result = check_bound(instance, [*plans, *corner_plans(instance)])
+        plans += corner_plans(instance)
+        result = check_bound(instance, plans, some_thresholds(rng, instance))
         if result is not None:
             compared += 1
             above_ideal += result[0] > instance.ideal_ns
@@ -545,7 +741,7 @@ def test_bound_is_below_a_plan_that_just_fits(seed: int) -> None:
     rng = Random(5000 + seed)
     compared = above_ideal = 0
     for i in range(INSTANCES):
-        wide = tangled_instance(rng) if i % 3 == 0 else random_instance(rng, max_ops=9)
+        wide = some_instance(rng, i)
         swappy = wide.model_copy(update={"budget_bytes": wide.graph.unlimited_peak_bytes})
         timelines = some_timelines(rng, swappy, 6)
         if not timelines:
@@ -553,8 +749,8 @@ def test_bound_is_below_a_plan_that_just_fits(seed: int) -> None:
         timeline = min(timelines, key=lambda run: (run.peak_bytes, run.makespan_ns))
         instance = with_budget(wide, timeline.peak_bytes)
         plan = Plan.for_instance(instance, timeline.plan.decisions, timeline.plan.prefetch)
-        window = WindowFormulation(instance)
-        bound = WindowLp(window).solve()
+        thresholds = some_thresholds(rng, instance)
+        bound = WindowLp(WindowFormulation(instance, thresholds)).solve()
         assert not bound.infeasible
         assert bound.converged
         assert timeline.makespan_ns is not None
@@ -590,13 +786,13 @@ def test_any_weights_prove_a_bound(seed: int) -> None:
     """Random weights, and the solver's, disturbed: each is scaled to a bound, and that holds."""
     rng = Random(4000 + seed)
     compared = above_ideal = 0
-    for _ in range(INSTANCES):
-        instance = random_instance(rng, max_ops=9)
+    for i in range(INSTANCES):
+        instance = some_instance(rng, i) if i % 2 else random_instance(rng, max_ops=9)
         plans = [*corner_plans(instance), *(random_plan(rng, instance) for _ in range(8))]
         best = best_makespan(instance, plans)
         if best is None:
             continue
-        window = WindowFormulation(instance)
+        window = some_window(rng, instance)
         optimal = WindowLp(window).solve().weights
         proposals: list[dict[str, float]] = []
         for _ in range(5):
@@ -618,11 +814,19 @@ def test_any_weights_prove_a_bound(seed: int) -> None:
     assert above_ideal > 10
 
 
+STATIC_KINDS = {
+    *("choice", "rerun_of", "input", "kept_for", "ascending", "pulls", "pulled"),
+    *("kept_early_keep", "kept_early_before", "kept_early_else"),
+    *("rebuilt_before", "stays_until", "waits_for"),
+}
+
+
 def small_window() -> WindowFormulation:
     rng = Random(5)
     while True:
-        window = WindowFormulation(tangled_instance(rng))
-        if window.early and window.swap and window.life.num_ops >= 6:
+        window = WindowFormulation(chained_instance(rng, max_layers=2))
+        kinds = {row.name.partition("[")[0] for row in window.static_rows()}
+        if window.swap and window.life.num_ops >= 6 and kinds >= STATIC_KINDS:
             return window
 
 
@@ -650,7 +854,7 @@ def test_row_reads_back_every_name() -> None:
     static = window.static_rows()
     assert len({row.name for row in static}) == len(static)
     kinds = {row.name.partition("[")[0] for row in static}
-    assert {"choice", "rerun_of", "early_rerun", "early_pull"} <= kinds
+    assert kinds >= STATIC_KINDS
     for row in static:
         assert window.row(row.name) == row
 
