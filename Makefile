@@ -4,6 +4,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 METHODS ?= slackswap,slackswap-timeline,milp
+TIME_LIMIT ?= 15
 INSTANCES ?= instances/slackswap/*.json
 PYTEST_ARGS ?=
 UPGRADE ?=
@@ -14,7 +15,7 @@ STAMP := $(VENV)/.made
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv compare test lint types check instances bench lock docs clean
+.PHONY: help venv compare test lint types check instances bench lock clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/\1	\2/p' Makefile | while IFS='	' read -r name text; do printf '  make %-10s %s\n' "$$name" "$$text"; done
@@ -32,7 +33,7 @@ $(STAMP): pyproject.toml $(LOCK)
 	@touch $@
 
 compare: $(STAMP) ## the main job: METHODS on the seed instances, as a table
-	$(BIN)/slackopt compare $(INSTANCES) --methods $(METHODS)
+	$(BIN)/slackopt compare $(INSTANCES) --methods $(METHODS) --time-limit $(TIME_LIMIT)
 
 test: $(STAMP) ## run the whole test suite (PYTEST_ARGS="-k name" for a part)
 	$(BIN)/python -m pytest -n 2 $(PYTEST_ARGS)
@@ -62,11 +63,6 @@ lock: | $(BIN)/uv ## lock the dependencies again (UPGRADE=--upgrade for newer on
 $(BIN)/uv:
 	$(MAKE) venv
 
-docs: $(STAMP) ## build the documentation into docs/_build/html
-	$(BIN)/python -m pip install --disable-pip-version-check --quiet --constraint $(LOCK) \
-	  --no-build-isolation --editable '.[docs,notebooks]'
-	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
-
 clean: ## remove $(VENV), caches and what was built
-	rm -rf $(VENV) build dist docs/_build .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find slackopt tests benchmarks instances notebooks docs -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

@@ -3,6 +3,10 @@
 Data flows one way: profile -> graph -> instance -> method -> plan -> simulation -> result.
 """
 
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING
+
 from slackopt import profiles
 from slackopt.device import Device
 from slackopt.errors import (
@@ -21,6 +25,9 @@ from slackopt.result import Result
 from slackopt.simulation import Timeline, check_timeline, simulate
 from slackopt.solve import Method, methods, solve
 from slackopt.verify import verify
+
+if TYPE_CHECKING:
+    from slackopt import plotting
 
 __version__ = "0.1.0"
 
@@ -42,6 +49,7 @@ __all__ = [
     "Timeline",
     "check_timeline",
     "methods",
+    "plotting",
     "profiles",
     "read_graph",
     "read_instance",
@@ -52,3 +60,10 @@ __all__ = [
     "verify",
     "write_record",
 ]
+
+
+def __getattr__(name: str) -> ModuleType:
+    # matplotlib takes most of a second to import, and few commands draw.
+    if name == "plotting":
+        return import_module("slackopt.plotting")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

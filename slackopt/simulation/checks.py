@@ -8,20 +8,27 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator
+from itertools import pairwise
+from operator import itemgetter
 
 from slackopt.device import copy_ns
 from slackopt.errors import CheckError
+from slackopt.simulation.promptness import check_promptness
 from slackopt.simulation.timeline import Copy, Timeline
+
+Spans = list[tuple[int, int]]
+"""Stretches of time, one after the other."""
 
 
 def check_timeline(timeline: Timeline, *, chunk_bytes: int = 0) -> None:
     """Check a finished timeline; raise `CheckError` with everything that does not hold.
 
     It checks that each stream serves one job at a time and each op runs in order for its
-    duration; that every input is resident while it is read; that copies take no less than their
-    bandwidth allows, a swap-in follows its swap-out and its trigger; that the memory, summed up
-    again from the events, never exceeds the budget and equals the recorded curve; and that
-    makespan = ideal + recompute + stalls.
+    duration; that every input is resident while it is read; that copies take the time that
+    their bandwidth asks for, and a swap-in follows its swap-out and its trigger; that the
+    memory, summed up again from the events, never exceeds the budget and equals the recorded
+    curve; that makespan = ideal + recompute + stalls; and that nothing waits without a reason
+    (`slackopt.simulation.promptness`).
 
     Parameters
     ----------
@@ -38,6 +45,8 @@ def check_timeline(timeline: Timeline, *, chunk_bytes: int = 0) -> None:
         *_check_memory(timeline, chunk_bytes),
         *_check_sums(timeline),
     ]
+    if not failures:  # only a timeline that hangs together has queues to follow
+        failures += check_promptness(timeline)
     if failures:
         raise CheckError(failures)
 
@@ -64,13 +73,13 @@ def _check_streams(timeline: Timeline) -> Iterator[str]:
         end = copy.end_ns if copy.end_ns is not None else timeline.jobs[-1].end_ns
         intervals[copy.direction].append((copy.start_ns, end))
     for stream, spans in intervals.items():
-        for before, after in zip(spans, spans[1:], strict=False):
+        for before, after in pairwise(spans):
             if after[0] < before[1]:
                 yield f"stream {stream} runs two jobs at {after[0]} ns"
 
 
 def _check_copies(timeline: Timeline) -> Iterator[str]:
-    device, plan = timeline.instance.device, timeline.plan
+    plan = timeline.plan
     step_end = timeline.jobs[-1].end_ns
     slot_begins = [0, *(job.end_ns for job in timeline.jobs if not job.rerun)]
     produced = _base_end_of_outputs(timeline)
@@ -80,12 +89,17 @@ def _check_copies(timeline: Timeline) -> Iterator[str]:
             read_at[name].append(job.start_ns)
     outs = {copy.tensor: copy for copy in timeline.copies if copy.direction == "d2h"}
     ins = [copy for copy in timeline.copies if copy.direction == "h2d"]
+    busy: dict[str, Spans] = {"d2h": [], "h2d": []}
     for copy in timeline.copies:
-        bandwidth = device.d2h_bytes_per_s if copy.direction == "d2h" else device.h2d_bytes_per_s
-        shortest = device.latency_ns + copy_ns(copy.size_bytes, bandwidth)
-        end = copy.end_ns if copy.end_ns is not None else step_end
-        too_short = copy.end_ns is not None and end - copy.start_ns < shortest
-        too_long = device.independent and end - copy.start_ns > shortest
+        end = step_end if copy.end_ns is None else copy.end_ns
+        busy[copy.direction].append((copy.start_ns, end))
+    for copy in timeline.copies:
+        end = step_end if copy.end_ns is None else copy.end_ns
+        other = busy["h2d" if copy.direction == "d2h" else "d2h"]
+        whole = copy.size_bytes * 10**9
+        too_short = copy.end_ns is not None and _moved(timeline, copy, end, other) < whole
+        before = end if copy.end_ns is None else end - 1
+        too_long = _moved(timeline, copy, before, other) >= whole
         if too_short or too_long:
             yield f"the {copy.direction} copy of {copy.tensor!r} takes {end - copy.start_ns} ns"
         if plan.decisions.get(copy.tensor) != "swap":
@@ -118,6 +132,23 @@ def _check_copies(timeline: Timeline) -> Iterator[str]:
             level += change
             if level > host:
                 yield f"host memory exceeds {host} bytes at {time} ns"
+
+
+def _moved(timeline: Timeline, copy: Copy, until: int, other_busy: Spans) -> int:
+    """Work that a copy has done by a time, in units of 1e-9 byte; see "Shared link"."""
+    device = timeline.instance.device
+    alone, shared = device.d2h_bytes_per_s, device.d2h_shared_bytes_per_s
+    if copy.direction == "h2d":
+        alone, shared = device.h2d_bytes_per_s, device.h2d_shared_bytes_per_s
+    begin = copy.start_ns + device.latency_ns
+    if until <= begin:
+        return 0
+    if shared is None:
+        return alone * (until - begin)
+    first = bisect_right(other_busy, begin, key=itemgetter(1))
+    last = bisect_left(other_busy, until, key=itemgetter(0))
+    both = sum(min(until, end) - max(begin, start) for start, end in other_busy[first:last])
+    return alone * (until - begin) - (alone - shared) * both
 
 
 def _base_end_of_outputs(timeline: Timeline) -> dict[str, int]:
@@ -168,9 +199,9 @@ def _check_memory(timeline: Timeline, chunk_bytes: int) -> Iterator[str]:
         elif decision == "swap":
             out, back = copies.get((name, "d2h")), copies.get((name, "h2d"))
             if out is None or back is None or out.end_ns is None or back.end_ns is None:
-                yield f"tensor {name!r} is decided swap and read later, but not copied there and back"
+                yield f"tensor {name!r} is decided swap and read later, but doesn't go out and back"
                 continue
-            pieces = _pieces(timeline, out, chunk_bytes, forward_end)
+            pieces = _pieces(timeline, out, out.end_ns, chunk_bytes, forward_end)
             spans.extend((start, time, piece) for time, piece in pieces)
             spans.append((back.start_ns, last_use, size[name]))
             readable[name] = [(start, forward_end), (back.end_ns, last_use)]
@@ -188,11 +219,12 @@ def _check_memory(timeline: Timeline, chunk_bytes: int) -> Iterator[str]:
     for begin, end, amount in spans:
         deltas[begin] += amount
         deltas[end] -= amount
+    budget = timeline.instance.budget_bytes
     level, curve = 0, []
     for time in sorted(deltas):
         level += deltas[time]
         if level > timeline.instance.budget_bytes:
-            yield f"{level} bytes at {time} ns exceed the budget of {timeline.instance.budget_bytes}"
+            yield f"{level} bytes at {time} ns exceed the budget of {budget}"
         if (deltas[time] or time == 0) and time <= step_end:
             curve.append((time, level))
     recorded = list(zip(timeline.memory.time_ns, timeline.memory.size_bytes, strict=True))
@@ -201,13 +233,12 @@ def _check_memory(timeline: Timeline, chunk_bytes: int) -> Iterator[str]:
 
 
 def _pieces(
-    timeline: Timeline, out: Copy, chunk_bytes: int, forward_end: int
+    timeline: Timeline, out: Copy, out_end: int, chunk_bytes: int, forward_end: int
 ) -> Iterator[tuple[int, int]]:
     """Yield release time and bytes of each piece of a swap-out."""
-    assert out.end_ns is not None
     device = timeline.instance.device
     if not chunk_bytes or chunk_bytes >= out.size_bytes:
-        yield max(out.end_ns, forward_end), out.size_bytes
+        yield max(out_end, forward_end), out.size_bytes
         return
     if not device.independent:
         raise CheckError(["timelines with chunks on a shared link can't be checked"])

@@ -19,6 +19,7 @@ def chrome_trace(timeline: Timeline) -> str:
     wants, with three digits: exact to the nanosecond.
     """
     graph = timeline.instance.graph
+    slices: list[dict[str, Any]] = []
     events: list[dict[str, Any]] = [
         {"ph": "M", "pid": 1, "name": "process_name", "args": {"name": timeline.instance.name}}
     ]
@@ -28,7 +29,7 @@ def chrome_trace(timeline: Timeline) -> str:
             events.append({"ph": "M", "pid": 1, "tid": thread, "name": key, "args": args})
 
     def add(stream: str, name: str, category: str, start: int, end: int, **args: Any) -> None:
-        events.append(
+        slices.append(
             {
                 "ph": "X",
                 "pid": 1,
@@ -41,7 +42,8 @@ def chrome_trace(timeline: Timeline) -> str:
             }
         )
 
-    stop = timeline.jobs[-1].end_ns if timeline.jobs else 0
+    oom = timeline.out_of_memory
+    stop = timeline.jobs[-1].end_ns if oom is None else oom.time_ns
     for job in timeline.jobs:
         category = "recompute" if job.rerun else graph.ops[job.op_index].phase
         name = f"recompute {job.op}" if job.rerun else job.op
@@ -55,6 +57,7 @@ def chrome_trace(timeline: Timeline) -> str:
         end = stop if copy.end_ns is None else copy.end_ns
         verb = "swap-out" if copy.direction == "d2h" else "swap-in"
         add(copy.direction, copy.tensor, verb, copy.start_ns, end, size_bytes=copy.size_bytes)
+    events += sorted(slices, key=lambda box: (box["tid"], box["args"]["start_ns"]))
     budget = timeline.instance.budget_bytes
     for time, used in zip(timeline.memory.time_ns, timeline.memory.size_bytes, strict=True):
         events.append(

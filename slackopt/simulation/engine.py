@@ -170,7 +170,7 @@ def run(
             if position == num_jobs:
                 break
             waits_for_memory = False
-            if position not in needs or all([resident[t] for t in needs[position]]):
+            if position not in needs or all(resident[t] for t in needs[position]):
                 if allocated[position] <= free:
                     free -= allocated[position]
                     job_starts.append(now)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate
 
 from slackopt.device import Device
-from slackopt.lifetimes import ABSENT, Lifetimes
+from slackopt.lifetimes import Lifetimes
 from slackopt.simulation.sequence import ComputeSequence
 
 
@@ -74,6 +74,8 @@ def default_triggers(
                 slot = max(last_slot, life.last_forward_use[t] + 1)
                 if released_at[t] < num_jobs:
                     slot = max(slot, _slot_from(slots, first_job, released_at[t]))
+                else:
+                    slot = need_slot
                 misfits = bisect_left(tight, (size + reserved, -1))
                 if misfits:
                     slot = max(slot, slots[tight[misfits - 1][1]] + 1)
@@ -107,6 +109,19 @@ def _released_at(
     return released
 
 
+def free_during_jobs(
+    life: Lifetimes, device: Device, budget_bytes: int, sequence: ComputeSequence
+) -> list[int]:
+    """Return the bytes free during each job on a timeline without stalls.
+
+    Swapped tensors are absent from the end of their swap-out to their next need. Below zero where
+    the swap-outs don't keep up.
+    """
+    ends = list(accumulate(life.durations_ns[op] for op in sequence.ops))
+    released_at = _released_at(life, device, sequence, ends)
+    return _free_during_jobs(life, budget_bytes, sequence, released_at)
+
+
 def _free_during_jobs(
     life: Lifetimes, budget_bytes: int, sequence: ComputeSequence, released_at: Mapping[int, int]
 ) -> list[int]:
@@ -118,7 +133,6 @@ def _free_during_jobs(
         change[i + 1] -= sequence.freed_bytes[i]
     for t, job in released_at.items():
         need = sequence.next_need[t]
-        assert need != ABSENT
         if job < need:
             change[job] -= life.sizes_bytes[t]
             change[need] += life.sizes_bytes[t]

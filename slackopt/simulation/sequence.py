@@ -84,6 +84,8 @@ def compute_sequence(life: Lifetimes, decisions: Sequence[int]) -> ComputeSequen
     inputs, outputs, producer = life.inputs, life.outputs, life.producer
     num_forward, last_forward = life.num_forward, life.last_forward_use
     needs: dict[int, list[int]] = {}
+    dropped = {t for t, decision in enumerate(decisions) if decision == RECOMPUTE}  # not rebuilt
+    away = {t for t, decision in enumerate(decisions) if decision == SWAP}  # no next need found
 
     def append(op: int, slot: int, rerun: bool) -> None:
         position = len(ops)
@@ -92,12 +94,14 @@ def compute_sequence(life: Lifetimes, decisions: Sequence[int]) -> ComputeSequen
         slots.append(slot)
         for t in inputs[op]:
             last_use[t] = position
-            if decisions[t] == SWAP and next_need[t] == ABSENT and (rerun or op > last_forward[t]):
+            if t in away and (rerun or op > last_forward[t]):
+                away.remove(t)
                 next_need[t] = position
                 needs.setdefault(position, []).append(t)
         if rerun:
             for t in outputs[op]:
-                if decisions[t] == RECOMPUTE:
+                if t in dropped:
+                    dropped.remove(t)
                     rebuilt_at[t] = position
         else:
             base_position.append(position)
@@ -106,36 +110,32 @@ def compute_sequence(life: Lifetimes, decisions: Sequence[int]) -> ComputeSequen
 
     for k in range(life.num_ops):
         # Tensors are missing only after their last forward use, so never in the forward pass.
-        if k >= num_forward and any(
-            decisions[t] == RECOMPUTE and rebuilt_at[t] == ABSENT for t in inputs[k]
-        ):
+        if k >= num_forward and not dropped.isdisjoint(inputs[k]):
             missing: set[int] = set()
             pending = [k]
             while pending:
                 for t in inputs[pending.pop()]:
-                    if decisions[t] == RECOMPUTE and rebuilt_at[t] == ABSENT:
-                        if producer[t] not in missing:
-                            missing.add(producer[t])
-                            pending.append(producer[t])
+                    if t in dropped and producer[t] not in missing:
+                        missing.add(producer[t])
+                        pending.append(producer[t])
             for j in sorted(missing):
                 append(j, k, True)
         append(k, k, False)
 
     allocated, freed = _accounting(
-        life, decisions, ops, reruns, base_position, last_use, rebuilt_at, next_need
+        life, decisions, ops, reruns, base_position, last_use, rebuilt_at
     )
     swap_outs: dict[int, list[int]] = {}
     forward_ends: dict[int, list[int]] = {}
     batch_swaps: list[int] = []
-    for t in range(n):
-        if next_need[t] != ABSENT and producer[t] == ABSENT:
+    swapped = sorted(t for tensors in needs.values() for t in tensors)
+    for t in swapped:
+        if producer[t] == ABSENT:
             batch_swaps.append(t)
-        if next_need[t] != ABSENT and last_forward[t] >= 0:
+        if last_forward[t] >= 0:
             forward_ends.setdefault(base_position[last_forward[t]], []).append(t)
-    for k, position in enumerate(base_position):
-        queued = [t for t in outputs[k] if next_need[t] != ABSENT]
-        if queued:
-            swap_outs[position] = queued
+    for k in sorted({producer[t] for t in swapped} - {ABSENT}):
+        swap_outs[base_position[k]] = [t for t in outputs[k] if next_need[t] != ABSENT]
     return ComputeSequence(
         ops=ops,
         reruns=reruns,
@@ -161,7 +161,6 @@ def _accounting(
     base_position: list[int],
     last_use: list[int],
     rebuilt_at: list[int],
-    next_need: list[int],
 ) -> tuple[list[int], list[int]]:
     """Return bytes allocated at the start and freed at the end of each job.
 

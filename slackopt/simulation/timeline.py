@@ -176,12 +176,12 @@ class Timeline:
     def recomputed_bytes(self) -> int:
         """Bytes of the tensors decided recompute that were rebuilt."""
         graph = self.instance.graph
-        size = {tensor.name: tensor.size_bytes for tensor in graph.tensors}
-        rerun = {job.op_index for job in self.jobs if job.rerun}
+        sizes, index = self.instance.lifetimes.sizes_bytes, graph.tensor_index
         return sum(
-            size[name]
-            for k in rerun
-            for name in graph.ops[k].outputs
+            sizes[index[name]]
+            for job in self.jobs
+            if job.rerun
+            for name in graph.ops[job.op_index].outputs
             if self.plan.decisions.get(name) == "recompute"
         )
 
@@ -250,6 +250,8 @@ def _stalls(
             break
         started = position < len(record.job_starts_ns)
         start = record.job_starts_ns[position] if started else stop
+        if start == begin:
+            continue
         ready = max(
             (arrival.get(t, start) for t in sequence.needs.get(position, ())), default=begin
         )

@@ -16,9 +16,8 @@ def compare(instance: Instance, plan: Plan, chunk_bytes: int) -> bool:
     """Assert equality of everything both simulators report; return whether the plan runs."""
     expected = reference_simulate(instance, plan, chunk_bytes=chunk_bytes)
     timeline = simulate(instance, plan, chunk_bytes=chunk_bytes)
-    assert [(k, r) for k, r in zip(timeline.sequence.ops, timeline.sequence.reruns)] == list(
-        expected.sequence
-    )
+    sequence = zip(timeline.sequence.ops, timeline.sequence.reruns, strict=True)
+    assert list(sequence) == list(expected.sequence)
     assert timeline.makespan_ns == expected.makespan_ns
     if expected.out_of_memory is not None:
         oom, seen = expected.out_of_memory, timeline.out_of_memory

@@ -1,0 +1,117 @@
+"""What the README and the documentation say is run, read and looked up."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import slackopt as so
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted(
+    [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("instances/**/*.md")],
+    key=str,
+)
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    """Return the code blocks of a page in one language."""
+    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text("utf-8"), re.M | re.S)
+
+
+def anchors(page: Path) -> set[str]:
+    """Return what a link may name after ``#``, as the usual renderers make it of headings."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text("utf-8"), re.M)
+    kept = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in headings)
+    return {heading.replace(" ", "-") for heading in kept}
+
+
+@pytest.mark.slow
+def test_the_python_examples_of_the_readme_run(tmp_path: Path) -> None:
+    examples = blocks(ROOT / "README.md", "python")
+    assert examples
+    for example in examples:
+        subprocess.run(
+            [sys.executable, "-W", "error::UserWarning", "-c", example],
+            cwd=tmp_path,
+            env=os.environ | {"MPLBACKEND": "Agg"},
+            check=True,
+            capture_output=True,
+        )
+    assert so.read_result(tmp_path / "best.json").plan is not None
+    assert (tmp_path / "step.png").stat().st_size > 10_000
+
+
+@pytest.mark.slow
+def test_the_shell_example_of_the_readme_runs(tmp_path: Path) -> None:
+    text = (ROOT / "README.md").read_text("utf-8")
+    (lines,) = re.findall(r"```\n(slackopt profile.*?)```", text, re.S)
+    for line in lines.strip().splitlines():
+        command = [sys.executable, "-m", *line.split()]
+        subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    assert json.loads((tmp_path / "trace.json").read_text("utf-8"))["traceEvents"]
+
+
+def test_the_example_files_are_valid(tmp_path: Path) -> None:
+    instance_text, plan_text = blocks(ROOT / "docs" / "file-formats.md", "json")
+    (tmp_path / "instance.json").write_text(instance_text, "utf-8")
+    instance = so.read_instance(tmp_path / "instance.json")
+    (tmp_path / "plan.json").write_text(plan_text.replace("IDENTITY", instance.sha256), "utf-8")
+    plan = so.read_plan(tmp_path / "plan.json")
+    timeline = so.simulate(instance, plan)
+    so.check_timeline(timeline)
+    assert not so.simulate(instance, so.Plan.for_instance(instance, {})).feasible, "it must evict"
+
+
+@pytest.mark.parametrize("name", ["Graph", "Op", "Tensor", "Instance", "Device", "Plan", "Result"])
+def test_every_field_of_a_file_is_documented(name: str) -> None:
+    page = (ROOT / "docs" / "file-formats.md").read_text("utf-8")
+    record = getattr(so, name)
+    missing = [field for field in record.model_fields if f"`{field}`" not in page]
+    assert missing == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text("utf-8")):
+        if re.match(r"[a-z]+://", target):
+            continue
+        file, _, anchor = target.partition("#")
+        linked = (page.parent / file).resolve() if file else page
+        assert linked.exists(), f"{page.name}: {target}"
+        if anchor:
+            assert anchor in anchors(linked), f"{page.name}: {target}"
+
+
+def test_the_profiles_page_has_the_figures_of_the_catalogue() -> None:
+    page = (ROOT / "docs" / "profiles.md").read_text("utf-8")
+    for name in so.profiles.accelerator_names():
+        chip = so.profiles.get_accelerator(name)
+        percents = (chip.matmul_percent, chip.attention_percent, chip.memory_percent)
+        row = f"{chip.memory_bytes_per_s / 1e9:g} | {' | '.join(map(str, percents))} |"
+        assert re.search(rf"^\| `{name}` \|.*\| {re.escape(row)}$", page, re.M), name
+    for name in so.profiles.device_names():
+        assert f"`{name}`" in page
+    for name in so.profiles.preset_names():
+        model = so.profiles.get_preset(name)
+        shape = (model.num_layers, model.hidden, model.heads, model.ffn, model.vocab)
+        row = f"| `{name}` | {' | '.join(map(str, shape))} | {model.batch} x {model.seq} |"
+        assert row in page
+
+
+def test_the_tables_of_the_readme_agree_with_each_other() -> None:
+    text = (ROOT / "README.md").read_text("utf-8")
+    found = re.findall(r"^\| `([\w-]+)-(flash|eager)` \| `([\w-]+)` \| ([\d.]+) \|", text, re.M)
+    ratio = {(model, kind, method): float(value) for model, kind, method, value in found}
+    titles = {"BERT-Large": "bert-large", "GPT-2 XL": "gpt2-xl", "Llama 7B": "llama-7b"}
+    for title, model in titles.items():
+        (line,) = re.findall(rf"^\| {title} \|(.*)\|$", text, re.M)
+        cells = [float(cell) for cell in line.split("|")][1:]
+        for kind, (first, second, upper) in (("flash", cells[:3]), ("eager", cells[3:])):
+            assert first == pytest.approx(ratio[model, kind, "slackswap"], abs=0.051)
+            assert second == pytest.approx(ratio[model, kind, "slackswap-timeline"], abs=0.051)
+            assert upper >= ratio[model, kind, "milp"]
