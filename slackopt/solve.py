@@ -8,6 +8,7 @@ from typing import Any
 
 from slackopt.errors import InfeasibleError, InputError
 from slackopt.heuristics import NoPlanError, heuristics
+from slackopt.heuristics.registry import check_options, option_names
 from slackopt.instance import Instance
 from slackopt.progress import OnMove, Progress
 from slackopt.result import Result, StoppedBy
@@ -86,7 +87,8 @@ def solve(
     on_move
         Called as ``(seconds, makespan_ns, lower_bound_ns, source)`` whenever an end moved.
     **options
-        Options of a heuristic.
+        Options of a heuristic. One that has options named ``seed`` or ``time_limit`` gets the
+        values above.
 
     Returns
     -------
@@ -110,6 +112,8 @@ def solve(
     if method not in _EXACT and method not in rules:
         known = ", ".join(m.name for m in methods())
         raise InputError(f"method {method!r} is unknown; choose one of: {known}")
+    if method in rules:
+        check_options(method, rules[method], options)
     progress = Progress(
         instance,
         method,
@@ -118,7 +122,8 @@ def solve(
         options=settings.recorded() | options,
         on_move=on_move,
     )
-    progress.facts = {"threads": threads, "seed": seed, "deterministic": method in rules}
+    by_rule = method in rules and "time_limit" not in option_names(rules[method])
+    progress.facts = {"threads": threads, "seed": seed, "deterministic": by_rule}
     try:
         instance.check_working_set()
     except InfeasibleError as error:
@@ -131,7 +136,7 @@ def solve(
                 raise InputError(f"method {method!r} has no option {sorted(options)[0]!r}")
             stopped_by = _EXACT[method](instance, progress, settings)
         else:
-            stopped_by = _run_rule(rules[method], instance, progress, options)
+            stopped_by = _run_rule(rules[method], instance, progress, settings, options)
     except KeyboardInterrupt:
         stopped_by = "signal"
         progress.note("interrupted; this is what was found until then")
@@ -139,12 +144,20 @@ def solve(
 
 
 def _run_rule(
-    rule: Callable[..., Any], instance: Instance, progress: Progress, options: dict[str, Any]
+    rule: Callable[..., Any],
+    instance: Instance,
+    progress: Progress,
+    settings: SolveOptions,
+    options: dict[str, Any],
 ) -> StoppedBy:
+    shared = {"seed": settings.seed, "time_limit": settings.time_limit}
+    accepted = option_names(rule)
+    options = {name: value for name, value in shared.items() if name in accepted} | options
     try:
         plan = rule(instance, **options)
     except NoPlanError as error:
         progress.note(str(error))
         return "heuristic"
-    progress.offer_plan(plan, progress.method)
+    if not progress.offer_plan(plan, progress.method):
+        progress.note(f"the plan of {progress.method!r} runs out of memory")
     return "heuristic"

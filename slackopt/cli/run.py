@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Sequence
+from typing import TextIO
 
 from slackopt.cli.app import app
 from slackopt.cli.failures import (
@@ -35,11 +37,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = given[: given.index("--")] if "--" in given else given
     as_json, debug = "--json" in options, "--debug" in options
     try:
-        return _run(given, as_json=as_json, debug=debug)
+        with warnings.catch_warnings():
+            warnings.showwarning = _print_warning
+            return _run(given, as_json=as_json, debug=debug)
     except BrokenPipeError:
         # The reader has seen enough (`| head`); keep the interpreter from flushing into the pipe.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 0
+
+
+def _print_warning(
+    message: Warning | str,
+    category: type[Warning],  # noqa: ARG001 - the signature of warnings.showwarning
+    filename: str,  # noqa: ARG001
+    lineno: int,  # noqa: ARG001
+    file: TextIO | None = None,  # noqa: ARG001
+    line: str | None = None,  # noqa: ARG001
+) -> None:
+    print_error(str(message), label="warning: ")
 
 
 def _run(given: list[str], *, as_json: bool, debug: bool) -> int:

@@ -1,85 +1,78 @@
-"""Local search: change a plan a little, let the simulator judge, keep what is faster.
+"""Local search: from any plan, search with the simulator as judge, until time is up.
 
-Ours. Anytime, seeded, from any plan. Moves: one decision; an exchange between two tensors; a
-tensor dropped together with, or kept apart from, the inputs its rebuilding needs.
+Ours. First a large neighbourhood: the window LP is rounded and mended, which finds the region of
+good plans (`slackopt.heuristics.rounding`); then small moves around the best plan so far, each
+simulated (`slackopt.heuristics.common.exchange`). Anytime, seeded, resumable from any plan.
+
+With a time limit the result depends on the machine's speed; `max_evaluations` with no time limit
+gives the same plan everywhere.
 """
 
 from __future__ import annotations
 
-import random
 import time
-from collections.abc import Iterator, Sequence
 
-from slackopt.lifetimes import ABSENT
+from slackopt.heuristics.common.exchange import local_search as exchange_search
+from slackopt.heuristics.registry import NoPlanError, heuristic, heuristics
+from slackopt.heuristics.rounding import round_plans
+from slackopt.instance import Instance
+from slackopt.plan import Plan
 from slackopt.simulation.evaluator import Evaluator
-from slackopt.simulation.sequence import KEEP, RECOMPUTE
 
 
+@heuristic("local-search")
 def local_search(
-    evaluator: Evaluator,
-    decisions: Sequence[int],
+    instance: Instance,
     *,
+    start: str | Plan = "slackswap",
     seed: int = 0,
-    deadline: float | None = None,
-    max_evaluations: int | None = None,
-) -> Iterator[list[int]]:
-    """Yield ever faster decision vectors, the first one from `decisions` that runs included.
+    time_limit: float | None = 10.0,
+    max_evaluations: int = 20_000,
+    neighbourhood: bool = True,
+) -> Plan:
+    """Improve a plan by rounding the window LP and by small simulated moves.
 
     Parameters
     ----------
-    evaluator
-        Prices plans.
-    decisions
-        Where to start; must run.
+    instance
+        The instance.
+    start
+        A plan to start from, or the name of the rule that makes it; where that rule finds none,
+        the search starts from what rounding finds.
     seed
         Of the random moves.
-    deadline
-        `time.monotonic` value at which to stop.
+    time_limit
+        Seconds; None for no limit.
     max_evaluations
-        Plans to price at most: a limit that does not depend on the machine's speed.
+        Plans simulated by small moves at most.
+    neighbourhood
+        Whether to round the window LP first.
+
+    Raises
+    ------
+    NoPlanError
+        If neither the start nor rounding gives a plan.
     """
-    rng = random.Random(seed)  # noqa: S311 - no secret
-    current = list(decisions)
-    best = evaluator.makespan_ns(current)
-    if best is None:
-        return
-    options = {
-        t: evaluator.options(t)
-        for t in (*evaluator.life.candidates, *evaluator.life.closure)
-        if len(evaluator.options(t)) > 1
-    }
-    tensors = [t for t in options if evaluator.life.first_backward_use[t] != ABSENT]
-    if not tensors:
-        return
-    count = 0
-    while (deadline is None or time.monotonic() < deadline) and (
-        max_evaluations is None or count < max_evaluations
+    deadline = None if time_limit is None else time.monotonic() + time_limit
+    evaluator = Evaluator(instance)
+    best: list[int] | None = None
+    best_ns: int | None = None
+    try:
+        plan = heuristics()[start](instance) if isinstance(start, str) else start
+        best = evaluator.decisions(plan)
+        best_ns = evaluator.makespan_ns(best)
+    except NoPlanError:
+        best = None
+    if neighbourhood:
+        part = None if time_limit is None else time.monotonic() + 0.6 * time_limit
+        for decisions in round_plans(instance, evaluator, deadline=part):
+            makespan = evaluator.makespan_ns(decisions)
+            if makespan is not None and (best_ns is None or makespan < best_ns):
+                best, best_ns = decisions, makespan
+    if best is None or best_ns is None:
+        raise NoPlanError("local-search", instance, "neither the start nor rounding gives one")
+    for decisions in exchange_search(
+        evaluator, best, seed=seed, deadline=deadline, max_evaluations=max_evaluations
     ):
-        trial = list(current)
-        for t in rng.sample(tensors, min(len(tensors), rng.choice((1, 1, 2, 2, 2, 3)))):
-            choice = rng.choice([d for d in options[t] if d != trial[t]])
-            _decide(evaluator, trial, t, choice, rng)
-        makespan = evaluator.makespan_ns(trial)
-        count += 1
-        if makespan is not None and makespan <= best:
-            current = trial
-            if makespan < best:
-                best = makespan
-                yield list(current)
-
-
-def _decide(
-    evaluator: Evaluator, decisions: list[int], t: int, choice: int, rng: random.Random
-) -> None:
-    """Give tensor `t` a decision; if recompute, give its missing sources one as well."""
-    decisions[t] = choice
-    life = evaluator.life
-    if choice != RECOMPUTE:
-        return
-    for q in life.inputs[life.producer[t]]:
-        if life.first_backward_use[q] == ABSENT and rng.random() < 0.5:
-            drop = life.can_recompute(q) and rng.random() < 0.7
-            if drop:
-                _decide(evaluator, decisions, q, RECOMPUTE, rng)
-            else:
-                decisions[q] = KEEP
+        best = decisions
+    return evaluator.plan(best, provenance={"method": "local-search", "seed": seed})

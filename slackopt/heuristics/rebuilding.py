@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from slackopt.lifetimes import ABSENT, Lifetimes
 
 
-def rerun_ops(life: Lifetimes, t: int) -> list[int] | None:
+def rerun_ops(life: Lifetimes, t: int, there: Collection[int] = ()) -> list[int] | None:
     """Return the ops that rebuild tensor `t` when every tensor with a backward use is there.
 
-    Inputs without a backward use are rebuilt in their turn.
+    Inputs without a backward use are rebuilt in their turn, up to those in `there` and to batch
+    tensors, which have no producer and so can only stay.
+
+    Parameters
+    ----------
+    life
+        The step.
+    t
+        The tensor to rebuild.
+    there
+        Tensors without a backward use that the caller keeps.
 
     Returns
     -------
@@ -26,21 +36,43 @@ def rerun_ops(life: Lifetimes, t: int) -> list[int] | None:
         op = life.producer[y]
         if op not in ops:
             ops.add(op)
-            pending += [q for q in life.inputs[op] if life.first_backward_use[q] == ABSENT]
+            pending += [q for q in life.inputs[op] if _is_dropped_too(life, q, there)]
     return sorted(ops, reverse=True)
 
 
-def rebuild_ns(life: Lifetimes, t: int) -> int | None:
+def _is_dropped_too(life: Lifetimes, q: int, there: Collection[int]) -> bool:
+    """Whether input `q` of a rerun is missing unless it is rebuilt as well."""
+    return life.first_backward_use[q] == ABSENT and life.producer[q] != ABSENT and q not in there
+
+
+def rebuild_ns(life: Lifetimes, t: int, there: Collection[int] = ()) -> int | None:
     """Time of the reruns of `rerun_ops`; None if tensor `t` can't be rebuilt."""
-    ops = rerun_ops(life, t)
+    ops = rerun_ops(life, t, there)
     return None if ops is None else sum(life.durations_ns[k] for k in ops)
 
 
-def drop(life: Lifetimes, decisions: list[int], tensors: Iterable[int], code: int) -> None:
-    """Decide `code` (recompute) for tensors, and for the inputs without a backward use they need."""
+def drop(
+    life: Lifetimes,
+    decisions: list[int],
+    tensors: Iterable[int],
+    code: int,
+    there: Collection[int] = (),
+) -> None:
+    """Decide `code` (recompute) for tensors, and for the inputs without a backward use they need.
+
+    Inputs in `there` and batch tensors are left as they are.
+    """
     for t in tensors:
         decisions[t] = code
-        for op in rerun_ops(life, t) or ():
+        for op in rerun_ops(life, t, there) or ():
             for q in life.inputs[op]:
-                if life.first_backward_use[q] == ABSENT:
+                if _is_dropped_too(life, q, there):
                     decisions[q] = code
+
+
+def recompute_step(life: Lifetimes, t: int, code: int) -> dict[int, int]:
+    """Return `drop` of one tensor as a mapping: the tensors it decides, and `code`."""
+    step = {t: code}
+    for op in rerun_ops(life, t) or ():
+        step.update((q, code) for q in life.inputs[op] if _is_dropped_too(life, q, ()))
+    return step

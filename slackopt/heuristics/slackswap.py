@@ -9,16 +9,36 @@ others are recomputed. Everything the summary leaves open is an option here; the
   the tensors made (needed) in it must fit into its time;
 - *ranking* ``time-per-byte``: time to rebuild a tensor per byte, its inputs without a backward
   use included, all others taken as there; tensors that can't be rebuilt come first;
-- ties in rank go to the tensor made first;
-- it stops to swap, and to recompute, as soon as the simulated step fits (*over_free* False).
+- *ties* in rank go to the tensor made first;
+- it stops to swap, and to recompute, as soon as the simulated step fits (*use_all_slack* False,
+  *over_free* 0).
+
+Which part of the rule loses how much is asked by changing one of them:
+
+=================== ======================== ==============================
+ranking             swapped first            recomputed first
+=================== ======================== ==============================
+``time-per-byte``   longest to rebuild/byte  shortest to rebuild/byte
+``rebuild-time``    longest to rebuild       shortest to rebuild
+``size``            largest                  largest
+``idle-time``       idle longest             idle longest
+``production``      made first               made first
+``random``          drawn from *seed*        drawn from *seed*
+=================== ======================== ==============================
+
+With every ranking, what can't be rebuilt is swapped first.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
-from itertools import accumulate
+from random import Random
 from typing import Literal
 
+from slackopt.errors import InputError
+from slackopt.heuristics.common.idle import idle_ns, op_starts_ns
+from slackopt.heuristics.common.running import runs
 from slackopt.heuristics.rebuilding import drop, rebuild_ns
 from slackopt.heuristics.registry import NoPlanError, heuristic
 from slackopt.instance import Instance
@@ -27,12 +47,27 @@ from slackopt.simulation.evaluator import Evaluator
 from slackopt.simulation.sequence import KEEP, RECOMPUTE, SWAP
 
 Slack = Literal["aggregate", "timeline"]
+Ranking = Literal["time-per-byte", "rebuild-time", "size", "idle-time", "production", "random"]
+Ties = Literal["first", "last"]
 
 
 @heuristic("slackswap")
-@heuristic("slackswap-timeline", slack="timeline")
-def slackswap(instance: Instance, *, slack: Slack = "aggregate") -> Plan:
-    """Return SlackSwap's plan; see the module docstring.
+@heuristic(
+    "slackswap-timeline",
+    summary="SlackSwap with the slack counted along the step: a swap must fit before the peak.",
+    slack="timeline",
+)
+def slackswap(
+    instance: Instance,
+    *,
+    slack: Slack = "aggregate",
+    ranking: Ranking = "time-per-byte",
+    ties: Ties = "first",
+    use_all_slack: bool = False,
+    over_free: float = 0.0,
+    seed: int = 0,
+) -> Plan:
+    """Swap what is costly to rebuild within the slack, recompute the cheap (SlackSwap).
 
     Parameters
     ----------
@@ -40,42 +75,107 @@ def slackswap(instance: Instance, *, slack: Slack = "aggregate") -> Plan:
         The instance.
     slack
         How the slack is counted: ``aggregate`` or ``timeline``.
+    ranking
+        What is swapped first, and what is recomputed first; see the module's table.
+    ties
+        Whether the tensor made ``first`` or ``last`` wins a tie.
+    use_all_slack
+        Whether to swap all that the slack hides, even if fewer swaps would do.
+    over_free
+        Share of the budget that is freed beyond need, at least 0 and below 1.
+    seed
+        For the ranking ``random``.
 
     Raises
     ------
     NoPlanError
         If the step doesn't fit even with everything swapped or recomputed that the rule can.
+    InputError
+        If *over_free* is out of range.
     """
+    if not 0 <= over_free < 1:
+        raise InputError(f"option over_free is {over_free}; give a share from 0 to below 1")
+    settings = {
+        "slack": slack,
+        "ranking": ranking,
+        "ties": ties,
+        "use_all_slack": use_all_slack,
+        "over_free": over_free,
+    }
+    if ranking == "random":
+        settings["seed"] = seed
     life = instance.lifetimes
-    evaluator = Evaluator(instance)
-    cost = {t: rebuild_ns(life, t) for t in life.candidates}
-    rank = {t: None if ns is None else Fraction(ns, life.sizes_bytes[t]) for t, ns in cost.items()}
-    costly_first = sorted(
-        life.candidates, key=lambda t: (rank[t] is not None, -(rank[t] or 0), life.producer[t], t)
-    )
-    decisions = [KEEP] * life.num_tensors
-    if _fits(evaluator, decisions):
-        return evaluator.plan(decisions, provenance={"method": "slackswap", "slack": slack})
+    evaluator = Evaluator(_with_less_memory(instance, over_free))
 
-    swaps = _within_slack(instance, [t for t in costly_first if life.swappable[t]], slack)
+    def finished(decisions: list[int]) -> Plan:
+        provenance = {"method": "slackswap", **settings}
+        final = Evaluator(instance)
+        if over_free and not runs(final, decisions):
+            raise NoPlanError("slackswap", instance, "the plan for less memory runs out of more")
+        return final.plan(decisions, provenance=provenance)
+
+    decisions = [KEEP] * life.num_tensors
+    if runs(evaluator, decisions):
+        return finished(decisions)
+
+    swap_order, recompute_order = _orders(instance, ranking, ties, seed)
+    swaps = _within_slack(instance, [t for t in swap_order if life.swappable[t]], slack)
     needed = _fewest_that_fit(evaluator, decisions, swaps, SWAP)
-    if needed is not None:
-        return evaluator.plan(needed, provenance={"method": "slackswap", "slack": slack})
+    if needed is not None and not use_all_slack:
+        return finished(needed)
     for t in swaps:
         decisions[t] = SWAP
+    if needed is not None:
+        return finished(decisions)
 
-    cheap_first = sorted(
-        (t for t in life.candidates if rank[t] is not None and decisions[t] == KEEP),
-        key=lambda t: (rank[t], life.producer[t], t),
-    )
-    needed = _fewest_that_fit(evaluator, decisions, cheap_first, RECOMPUTE)
+    rest = [t for t in recompute_order if decisions[t] == KEEP]
+    needed = _fewest_that_fit(evaluator, decisions, rest, RECOMPUTE)
     if needed is None:
         raise NoPlanError("slackswap", instance, "even with every other tensor recomputed")
-    return evaluator.plan(needed, provenance={"method": "slackswap", "slack": slack})
+    return finished(needed)
 
 
-def _fits(evaluator: Evaluator, decisions: list[int]) -> bool:
-    return evaluator.makespan_ns(decisions) is not None
+def _with_less_memory(instance: Instance, share: float) -> Instance:
+    if not share:
+        return instance
+    less = max(1, instance.budget_bytes - int(Fraction(share) * instance.budget_bytes))
+    return instance.model_copy(update={"budget_bytes": less})
+
+
+def _orders(
+    instance: Instance, ranking: Ranking, ties: Ties, seed: int
+) -> tuple[list[int], list[int]]:
+    """Return the order in which tensors are swapped, and that in which they are recomputed."""
+    life = instance.lifetimes
+    starts = op_starts_ns(life)
+    rng = Random(seed)  # noqa: S311 - no secret: it draws an order
+    cost = {t: rebuild_ns(life, t) for t in life.candidates}
+    drawn = {t: rng.random() for t in life.candidates}
+    # Each key ascends in the order of swaps; whether the recomputes take them the other way round.
+    keys: dict[Ranking, tuple[Callable[[int], Fraction | float], bool]] = {
+        "time-per-byte": (lambda t: -Fraction(cost[t] or 0, life.sizes_bytes[t]), True),
+        "rebuild-time": (lambda t: -(cost[t] or 0), True),
+        "size": (lambda t: -life.sizes_bytes[t], False),
+        "idle-time": (lambda t: -idle_ns(life, t, starts), False),
+        "production": (lambda _: 0, False),
+        "random": (lambda t: drawn[t], False),
+    }
+    key, reverse = keys[ranking]
+    way = 1 if ties == "first" else -1
+    rank = {t: key(t) for t in life.candidates}
+    swap_order = sorted(
+        life.candidates,
+        key=lambda t: (cost[t] is not None, rank[t], way * life.producer[t], way * t),
+    )
+    recompute_order = sorted(
+        (t for t in life.candidates if cost[t] is not None),
+        key=lambda t: (
+            -rank[t] if reverse else rank[t],
+            way * life.producer[t],
+            way * t,
+        ),
+    )
+    return swap_order, recompute_order
 
 
 def _fewest_that_fit(
@@ -97,11 +197,11 @@ def _fewest_that_fit(
         return trial
 
     low, high = 0, len(order)
-    if not _fits(evaluator, prefix(high)):
+    if not runs(evaluator, prefix(high)):
         return None
     while low < high:
         middle = (low + high) // 2
-        if _fits(evaluator, prefix(middle)):
+        if runs(evaluator, prefix(middle)):
             high = middle
         else:
             low = middle + 1
@@ -111,7 +211,7 @@ def _fewest_that_fit(
 def _within_slack(instance: Instance, order: list[int], slack: Slack) -> list[int]:
     """Return the tensors of `order` whose copies compute hides, taken greedily."""
     life, device = instance.lifetimes, instance.device
-    starts = [0, *accumulate(life.durations_ns)]
+    starts = op_starts_ns(life)
     out_ns = {t: device.swap_out_ns(life.sizes_bytes[t]) for t in order}
     in_ns = {t: device.swap_in_ns(life.sizes_bytes[t]) for t in order}
     if slack == "aggregate":

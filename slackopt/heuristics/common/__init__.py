@@ -1,0 +1,1 @@
+"""What several rules share: layers, attention, copies, memory profile, sources, stopping."""
