@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import resource
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -99,6 +100,17 @@ class Progress:
         closed = self.gap is not None and self.gap <= self.gap_tolerance
         return closed or self.infeasible or self.conflict
 
+    @contextlib.contextmanager
+    def share(self, fraction: float) -> Iterator[None]:
+        """Move the deadline so that a step gets `fraction` of the time left."""
+        deadline = self.deadline
+        if deadline is not None:
+            self.deadline = time.monotonic() + fraction * max(self.seconds_left, 0.0)
+        try:
+            yield
+        finally:
+            self.deadline = deadline
+
     # What comes in.
 
     def offer_plan(self, plan: Plan, source: str) -> bool:
@@ -135,6 +147,21 @@ class Progress:
         self.lower_bound_ns, self.bound_source = bound_ns, source
         self._moved(source)
         return True
+
+    def prove_infeasible(self, source: str, certificate: Mapping[str, Fraction]) -> None:
+        """Take a proof, checked in exact arithmetic, that no plan exists."""
+        if self.timeline is not None:
+            self.conflict = True
+            self.note(
+                f"conflict: {source} claims that no plan exists, and the plan of "
+                f"{self.plan_source} was simulated and checked; please report this instance"
+            )
+            return
+        self.infeasible, self.certificate = True, dict(certificate)
+        self.note(
+            f"{source}: no plan exists; {len(certificate)} rows of the window formulation "
+            "contradict each other"
+        )
 
     def note(self, text: str) -> None:
         """Add a note for the reader of the result."""

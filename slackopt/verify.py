@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from slackopt.errors import CheckError, InfeasibleError, InputError
-from slackopt.formulations.certificate import bound_from_weights
+from slackopt.formulations.certificate import bound_from_weights, proves_infeasible
 from slackopt.formulations.window import WindowFormulation
 from slackopt.instance import Instance
 from slackopt.result import Result
@@ -66,7 +66,7 @@ def verify(instance: Instance, result: Result) -> list[str]:
         failures.append(f"status {result.status!r} with a makespan, but without a plan")
     _verify_bound(instance, result, failures, checked)
     if result.status == "infeasible":
-        _verify_infeasible(instance, checked)
+        _verify_infeasible(instance, result, failures, checked)
     if failures:
         raise CheckError(failures)
     return checked
@@ -108,10 +108,24 @@ def _verify_bound(
         )
 
 
-def _verify_infeasible(instance: Instance, checked: list[str]) -> None:
+def _verify_infeasible(
+    instance: Instance, result: Result, failures: list[str], checked: list[str]
+) -> None:
     try:
         instance.check_working_set()
     except InfeasibleError as error:
         checked.append(str(error))
-    else:
+        return
+    if result.bound_certificate is None:
         checked.append("infeasible: the working-set check does not show it; it rests on the solver")
+        return
+    weights = {entry.row: Fraction(entry.weight) for entry in result.bound_certificate}
+    try:
+        proved = proves_infeasible(WindowFormulation(instance), weights)
+    except (KeyError, ValueError, ZeroDivisionError) as error:
+        failures.append(f"the proof of infeasibility can't be added up: {error}")
+        return
+    if proved:
+        checked.append(f"infeasible: {len(weights)} rows contradict each other, exactly added up")
+    else:
+        failures.append("the rows given as proof of infeasibility don't contradict each other")

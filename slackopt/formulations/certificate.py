@@ -10,7 +10,7 @@ A solver's floating-point duals only propose ``y``: whatever they are, the sum i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from math import ceil
 
@@ -34,8 +34,25 @@ def bound_from_weights(window: WindowFormulation, weights: Mapping[str, Fraction
     ValueError
         For a negative weight, or weights under which an unbounded column has negative cost.
     """
+    constant = _weighted_sum(window, weights, [column.objective for column in window.columns])
+    # A makespan is a whole number of nanoseconds, and no shorter than the ideal step.
+    return window.instance.ideal_ns + max(0, ceil(constant))
+
+
+def proves_infeasible(window: WindowFormulation, weights: Mapping[str, Fraction]) -> bool:
+    """Return whether weighted rows prove that no plan exists (Farkas' lemma).
+
+    With all costs 0 the sum bounds 0 from below; if it is above 0, no point satisfies the rows.
+    """
+    return _weighted_sum(window, weights, [0] * len(window.columns)) > 0
+
+
+def _weighted_sum(
+    window: WindowFormulation, weights: Mapping[str, Fraction], costs: Sequence[int]
+) -> Fraction:
+    """Return ``- sum_i y_i b_i + sum_j min(0, c_j + sum_i y_i a_ij) u_j``."""
     constant = Fraction(0)
-    reduced = [Fraction(column.objective) for column in window.columns]
+    reduced = [Fraction(cost) for cost in costs]
     for name, given in weights.items():
         weight = Fraction(given)
         if weight < 0:
@@ -49,8 +66,7 @@ def bound_from_weights(window: WindowFormulation, weights: Mapping[str, Fraction
             if variable.upper is None:
                 raise ValueError(f"column {variable.name} is unbounded and has the cost {cost}")
             constant += cost * variable.upper
-    # A makespan is a whole number of nanoseconds, and no shorter than the ideal step.
-    return window.instance.ideal_ns + max(0, ceil(constant))
+    return constant
 
 
 def weights_from_duals(

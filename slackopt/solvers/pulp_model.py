@@ -1,22 +1,27 @@
-"""The one module that knows PuLP: rows in, a checked outcome out.
+"""Mixed-integer models of window rows, solved through PuLP: rows in, a checked outcome out.
 
-PuLP's own status can't tell a time limit from a proof, and it has no dual bound
-(docs/solvers.md); both are read from the solver behind it.
+PuLP runs in a child process (`slackopt.solvers.pulp_worker`), so that time limits hold, solvers
+print nothing here, and a crash is an outcome. docs/solvers.md says why it is all needed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from types import TracebackType
 
-import highspy
 import numpy as np
-import pulp
 
-from slackopt.errors import InputError
 from slackopt.formulations.linear import Row
 from slackopt.formulations.window import WindowFormulation
+from slackopt.solvers.linear_model import LinearModel
+from slackopt.solvers.pulp_process import PulpProcess
+from slackopt.solvers.pulp_solvers import available_solvers, check_solver, pulp_name
 from slackopt.solvers.scaling import Floats, Scaling
+from slackopt.solvers.solve_run import Move, OnMove
+from slackopt.solvers.status import Status
+
+__all__ = ["MilpOutcome", "PulpModel", "available_solvers", "check_solver"]
 
 
 @dataclass(frozen=True)
@@ -26,37 +31,35 @@ class MilpOutcome:
     Attributes
     ----------
     status
-        ``optimal``, ``limit``, ``infeasible`` (proved) or ``error``.
+        ``optimal`` (within the gap asked for), ``limit``, ``infeasible`` (proved) or ``error``.
     x
-        A feasible point, one value per column in exact units; None if the solver has none.
+        A feasible point, one value per column in exact units, decisions rounded and every row
+        checked; None if the solver has none.
     objective_ns, bound_ns
         Objective of `x` and proved lower bound on it, tie-break costs included; None if unknown.
     native_status
         The solver's own word.
+    message
+        For an error, one sentence.
+    trajectory
+        ``(seconds, objective_ns, bound_ns)`` whenever one moved, as the solver reported them;
+        seconds since the call of `PulpModel.solve`, for CBC since it began.
+    solver_version
+        The solver's own version, if it says.
     """
 
-    status: str
+    status: Status
     x: Floats | None
     objective_ns: float | None
     bound_ns: float | None
     native_status: str
-
-
-class _Highs(pulp.HiGHS):  # type: ignore[misc]
-    """PuLP's HiGHS, with a warm start that works: its own ``warmStart`` is without effect."""
-
-    start: dict[str, float] | None = None
-
-    def callSolver(self, lp: pulp.LpProblem) -> None:  # noqa: N802 - PuLP's name
-        if self.start is not None:
-            solution = highspy.HighsSolution()
-            solution.col_value = [self.start[variable.name] for variable in lp.variables()]
-            lp.solverModel.setSolution(solution)
-        lp.solverModel.run()
+    message: str = ""
+    trajectory: tuple[Move, ...] = ()
+    solver_version: str | None = None
 
 
 class PulpModel:
-    """A mixed-integer model of window rows, rebuilt for every solve.
+    """A mixed-integer model of window rows, rebuilt for every solve in one child process.
 
     Parameters
     ----------
@@ -64,24 +67,62 @@ class PulpModel:
         Gives the columns.
     tie_break
         Cost per column in solver units, added to the objective.
+    solver
+        A canonical name from `check_solver`.
+
+    Notes
+    -----
+    A context manager; `close`, or the end of the object's life, ends the child.
     """
 
-    def __init__(self, window: WindowFormulation, tie_break: Floats) -> None:
+    def __init__(self, window: WindowFormulation, tie_break: Floats, solver: str = "highs") -> None:
         self.window = window
         self.scaling = Scaling.of(window)
         self.costs = self.scaling.costs(window) + tie_break
-        self._rows: list[tuple[list[int], Floats, float, str]] = []
+        self._integer = np.array([c.integer for c in window.columns], dtype=bool)
+        upper = [np.inf if c.upper is None else float(c.upper) for c in window.columns]
+        self._upper = np.array(upper) / self.scaling.column
+        self._rows: list[tuple[list[int], Floats, float]] = []
+        self._process = PulpProcess(pulp_name(solver))
+
+    def __enter__(self) -> PulpModel:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the child process and remove its files."""
+        self._process.close()
 
     def add_rows(self, rows: Sequence[Row]) -> None:
         """Append rows."""
         for row in rows:
             columns, coefficients, upper, _ = self.scaling.row(row)
-            self._rows.append((columns, coefficients, upper, row.name))
+            self._rows.append((columns, coefficients, upper))
 
     @property
     def num_rows(self) -> int:
         """Number of rows."""
         return len(self._rows)
+
+    def linear_model(self) -> LinearModel:
+        """Return the model as arrays in solver units."""
+        none = np.zeros(0)
+        return LinearModel(
+            costs=self.costs,
+            upper=self._upper,
+            integer=self._integer,
+            starts=np.cumsum([0, *(len(columns) for columns, _, _ in self._rows)]),
+            columns=np.array([j for columns, _, _ in self._rows for j in columns], dtype=np.int64),
+            values=np.concatenate([none, *(values for _, values, _ in self._rows)]),
+            right=np.array([upper for _, _, upper in self._rows], dtype=np.float64),
+        )
 
     def solve(
         self,
@@ -91,74 +132,50 @@ class PulpModel:
         threads: int,
         seed: int,
         start: Floats | None = None,
+        on_move: OnMove | None = None,
     ) -> MilpOutcome:
-        """Solve with HiGHS through PuLP.
+        """Solve the model as it stands.
 
         Parameters
         ----------
         time_limit
-            Seconds.
+            Seconds, start of the child and building of the model included; exceeded by at most
+            `slackopt.solvers.pulp_process.GRACE_S`.
         gap_ns
             Stop at this absolute gap.
         threads, seed
             For the solver.
         start
             A point in exact units to start from.
+        on_move
+            Called as ``(seconds, objective_ns, bound_ns)`` while the solver runs, whenever it
+            reports that one moved.
         """
-        problem = pulp.LpProblem("slackopt", pulp.LpMinimize)
-        variables = [
-            pulp.LpVariable(
-                f"x{j:06d}", 0, c.upper, pulp.LpInteger if c.integer else pulp.LpContinuous
-            )
-            for j, c in enumerate(self.window.columns)
-        ]
-        problem += pulp.LpAffineExpression(
-            [(variables[j], float(cost)) for j, cost in enumerate(self.costs) if cost]
-        )
-        for i, (columns, coefficients, upper, _) in enumerate(self._rows):
-            terms = [(variables[j], float(a)) for j, a in zip(columns, coefficients, strict=True)]
-            expression = pulp.LpAffineExpression(terms)
-            problem += pulp.LpConstraint(expression, pulp.LpConstraintLE, f"r{i:06d}", upper)
-        solver = _Highs(
-            msg=False,
-            timeLimit=time_limit,
-            gapRel=0.0,
-            gapAbs=gap_ns / self.scaling.time_ns,
+        unit = self.scaling.time_ns
+
+        def scaled(value: float | None) -> float | None:
+            return None if value is None else value * unit
+
+        def on_solver_move(seconds: float, objective: float | None, bound: float | None) -> None:
+            if on_move is not None:
+                on_move(seconds, scaled(objective), scaled(bound))
+
+        report = self._process.solve(
+            self.linear_model(),
+            time_limit=time_limit,
+            gap=gap_ns / unit,
             threads=threads,
-            random_seed=seed,
+            seed=seed,
+            start=None if start is None else start / self.scaling.column,
+            on_move=on_solver_move,
         )
-        if start is not None:
-            values = start / self.scaling.column
-            solver.start = {v.name: float(values[j]) for j, v in enumerate(variables)}
-        problem.solve(solver)
-        return self._outcome(problem.solverModel, variables)
-
-    def _outcome(self, highs: highspy.Highs, variables: Sequence[pulp.LpVariable]) -> MilpOutcome:
-        status, info = highs.getModelStatus(), highs.getInfo()
-        name = highs.modelStatusToString(status)
-        known = {
-            highspy.HighsModelStatus.kOptimal: "optimal",
-            highspy.HighsModelStatus.kTimeLimit: "limit",
-            highspy.HighsModelStatus.kInterrupt: "limit",
-            highspy.HighsModelStatus.kInfeasible: "infeasible",
-        }
-        feasible = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
-        x = objective = None
-        if feasible and status != highspy.HighsModelStatus.kInfeasible:
-            x = np.array([variable.varValue for variable in variables]) * self.scaling.column
-            objective = info.objective_function_value * self.scaling.time_ns
-        bound = info.mip_dual_bound
         return MilpOutcome(
-            status=known.get(status, "error"),
-            x=x,
-            objective_ns=objective,
-            bound_ns=bound * self.scaling.time_ns if np.isfinite(bound) else None,
-            native_status=name,
+            status=report.status,
+            x=None if report.x is None else report.x * self.scaling.column,
+            objective_ns=scaled(report.objective),
+            bound_ns=scaled(report.bound),
+            native_status=report.native,
+            message=report.sentence,
+            trajectory=tuple((s, scaled(o), scaled(b)) for s, o, b in report.trajectory),
+            solver_version=report.version,
         )
-
-
-def check_solver(name: str | None) -> str:
-    """Return the solver to use; raise `InputError` for one that isn't there."""
-    if name in (None, "highs"):
-        return "highs"
-    raise InputError(f"solver {name!r} is not available; choose highs")

@@ -110,14 +110,14 @@ def rounded_plans(
             return
         x = lp.restricted_mip(point.x, free, gap_ns=gap_ns, time_limit=min(2.0, left))
         new: dict[str, Row] = {}
+        stuck += 1
         if x is not None:
             tried = try_point(window, evaluator, x)
             new = {row.name: row for row in tried.rows if row.name not in names}
             for makespan, decisions in tried.plans[:1]:
                 if best is None or makespan < best:
-                    best = makespan
+                    best, stuck = makespan, 0
                     yield decisions
-        stuck = 0 if x is not None and best in (m for m, _ in tried.plans) else stuck + 1
         if not new or stuck >= 3:
             # Nothing to mend, or no progress: let more decisions move.
             if not new and free >= len(window.columns):

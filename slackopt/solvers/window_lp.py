@@ -5,16 +5,23 @@ highspy is used directly here, not through PuLP, because it keeps the basis betw
 
 from __future__ import annotations
 
+import os
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from pathlib import Path
 
 import highspy
 import numpy as np
 
 from slackopt.errors import SolverError
-from slackopt.formulations.certificate import bound_from_weights, weights_from_duals
+from slackopt.formulations.certificate import (
+    bound_from_weights,
+    proves_infeasible,
+    weights_from_duals,
+)
 from slackopt.formulations.linear import Row
 from slackopt.formulations.separation import most_violated_keys
 from slackopt.formulations.window import WindowFormulation
@@ -40,7 +47,8 @@ class LpBound:
     converged
         Whether no violated row was left.
     infeasible
-        Whether the solver claims that no point satisfies the rows.
+        Whether the solver claims that no point satisfies the rows; if `weights` is not empty, they
+        prove it.
     """
 
     lower_bound_ns: int
@@ -159,6 +167,7 @@ class WindowLp:
             status = self.highs.getModelStatus()
             if status == highspy.HighsModelStatus.kInfeasible:
                 found.infeasible = True
+                found.weights, last_duals = self._infeasibility_weights(), []
                 break
             if status == highspy.HighsModelStatus.kTimeLimit:
                 break
@@ -196,6 +205,28 @@ class WindowLp:
             found.lower_bound_ns, found.weights = bound, proposal
             if on_round is not None:
                 on_round(bound)
+
+    def _infeasibility_weights(self) -> dict[str, Fraction]:
+        """Weights that prove exactly that no plan exists; empty if there is no proof."""
+        if not self.certifies:
+            return {}
+        self.highs.setOptionValue("presolve", "off")
+        self.highs.run()
+        _, found, ray = self.highs.getDualRay()  # type: ignore[attr-defined]
+        if not found:
+            return {}
+        exact = {
+            row.name: -value / unit
+            for row, value, unit in zip(self.rows, ray, self._row_units, strict=False)
+            if value < 0
+        }
+        largest = max(exact.values(), default=1.0)
+        weights = {name: Fraction(value / largest) for name, value in exact.items()}
+        try:
+            proved = proves_infeasible(self.window, weights)
+        except ValueError:
+            proved = False
+        return weights if proved else {}
 
     def restricted_mip(
         self, x: Floats, free_columns: int, *, gap_ns: float, time_limit: float
@@ -253,8 +284,20 @@ class WindowLp:
 
 
 def new_highs() -> highspy.Highs:
-    """Return a silent, single-threaded solver."""
-    highs = highspy.Highs()
+    """Return a silent, single-threaded solver.
+
+    HiGHS prints its banner when the object is made, before any option can silence it: file
+    descriptor 1 points elsewhere meanwhile.
+    """
+    sys.stdout.flush()
+    saved = os.dup(1)
+    try:
+        with Path(os.devnull).open("wb") as nowhere:
+            os.dup2(nowhere.fileno(), 1)
+            highs = highspy.Highs()
+    finally:
+        os.dup2(saved, 1)
+        os.close(saved)
     for option, value in (("output_flag", False), ("threads", 1), ("random_seed", 0)):
         highs.setOptionValue(option, value)
     return highs
