@@ -18,7 +18,8 @@ Row ``memory k end h h'``: at an instant ``tau`` in op ``k`` (its start ``S_k`` 
 
 where residents(k) are tensors kept for reruns, or rebuilt by early ones
 (`slackopt.formulations.residents`). Either bracket may be left out. Bytes ready at or after
-``A_h`` have left by ``tau`` at most at ``b_out``; bytes needed by ``S_h'`` come in after ``tau`` at most at ``b_in``.
+``A_h`` have left by ``tau`` at most at ``b_out``; bytes needed by ``S_h'`` come in after ``tau``
+at most at ``b_in``.
 
 All rows are exact integers: bytes count in units of 1e-9 byte, so that a bandwidth in bytes/s is
 units per ns.
