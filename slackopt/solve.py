@@ -12,6 +12,7 @@ from slackopt.heuristics.registry import check_options, option_names
 from slackopt.instance import Instance
 from slackopt.progress import OnMove, Progress
 from slackopt.result import Result, StoppedBy
+from slackopt.solvers.bound import solve_bound
 from slackopt.solvers.milp import solve_milp
 from slackopt.solvers.options import SolveOptions
 
@@ -37,6 +38,7 @@ class Method:
 
 _EXACT: dict[str, Callable[[Instance, Progress, SolveOptions], StoppedBy]] = {
     "milp": solve_milp,
+    "bound": solve_bound,
 }
 
 

@@ -45,7 +45,7 @@ def solve(
 ) -> Answer:
     """Run one method on one instance and price its plan.
 
-    The result file is written only if there is a plan. Ctrl-C stops the method and keeps what it
+    The result file is written only if there is a plan (or, for `bound`, a bound). Ctrl-C stops the method and keeps what it
     has found.
     """
     check_methods([method])
@@ -63,7 +63,8 @@ def solve(
             deterministic=deterministic,
             on_move=on_move,
         )
-    code = EXIT_CODES[result.status]
+    only_bound = method == "bound" and result.lower_bound_ns is not None
+    code = 0 if only_bound else EXIT_CODES[result.status]
     document = result.model_dump(mode="json")
     if code:
         return Answer(document, exit_code=code, message=_why(result))

@@ -155,16 +155,19 @@ def round_window_lp(
             return
 
 
-def polish(progress: Progress, evaluator: Evaluator, options: SolveOptions) -> None:
-    """Search around the best plan until the gap is closed or time is up."""
+def polish(
+    progress: Progress, evaluator: Evaluator, options: SolveOptions, *, share: float = 1.0
+) -> None:
+    """Search around the best plan until the gap is closed or a share of the time left is used."""
     if progress.timeline is None or progress.is_done():
         return
     start = evaluator.decisions(progress.timeline.plan)
+    left = progress.seconds_left
     found = local_search(
         evaluator,
         start,
         seed=options.seed,
-        deadline=progress.deadline,
+        deadline=None if progress.deadline is None else time.monotonic() + share * left,
         max_evaluations=DETERMINISTIC_EVALUATIONS if options.deterministic else None,
     )
     for decisions in found:
@@ -231,14 +234,26 @@ class RowLoop:
         self,
         memory_rows: Sequence[Row],
         *,
-        start: Floats | None = None,
+        incumbent: Callable[[], Floats | None] | None = None,
         rounds: int = 60,
         patience: float = 4.0,
     ) -> None:
         """Run until the gap is closed, nothing new is found at the finest tolerance, or time is up.
 
         The first solves are coarse: their points show the missing rows sooner.
+
+        Parameters
+        ----------
+        memory_rows
+            To start with, beside the static rows.
+        incumbent
+            Gives the point of the best plan: where to start when the last point has been cut off.
+        rounds
+            Solves at most.
+        patience
+            Seconds for a solve; doubled whenever they did not suffice.
         """
+        start = None if incumbent is None else incumbent()
         progress, ideal = self.progress, self.window.instance.ideal_ns
         finest = max(self.options.gap / 2, 2e-5)
         tolerance = max(3e-4, finest)
@@ -255,6 +270,7 @@ class RowLoop:
             if found.x is not None:
                 start = found.x
                 if self._add(self._try_point(found.x)):
+                    start = found.x if incumbent is None else incumbent()
                     continue
             if found.status == "limit":
                 patience *= 2
