@@ -6,14 +6,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from slackopt.errors import InfeasibleError, InputError
+from slackopt.errors import InfeasibleError, InputError, SolverError
 from slackopt.heuristics import NoPlanError, heuristics
 from slackopt.heuristics.registry import check_options, option_names
 from slackopt.instance import Instance
 from slackopt.progress import OnMove, Progress
 from slackopt.result import Result, StoppedBy
 from slackopt.solvers.bound import solve_bound
+from slackopt.solvers.cpsat import solve_cpsat
+from slackopt.solvers.cpsat_schedule import solve_cpsat_schedule
+from slackopt.solvers.enumerate import solve_by_enumeration
+from slackopt.solvers.exact import solve_exact
 from slackopt.solvers.milp import solve_milp
+from slackopt.solvers.milp_schedule import solve_milp_schedule
 from slackopt.solvers.options import SolveOptions
 
 
@@ -37,8 +42,13 @@ class Method:
 
 
 _EXACT: dict[str, Callable[[Instance, Progress, SolveOptions], StoppedBy]] = {
+    "exact": solve_exact,
     "milp": solve_milp,
+    "cpsat": solve_cpsat,
     "bound": solve_bound,
+    "milp-schedule": solve_milp_schedule,
+    "cpsat-schedule": solve_cpsat_schedule,
+    "enumerate": solve_by_enumeration,
 }
 
 
@@ -139,6 +149,9 @@ def solve(
             stopped_by = _EXACT[method](instance, progress, settings)
         else:
             stopped_by = _run_rule(rules[method], instance, progress, settings, options)
+    except SolverError as error:
+        stopped_by = "error"
+        progress.note(str(error))
     except KeyboardInterrupt:
         stopped_by = "signal"
         progress.note("interrupted; this is what was found until then")

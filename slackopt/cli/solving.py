@@ -16,6 +16,7 @@ from slackopt.errors import InfeasibleError, NothingFoundError, SolverError
 from slackopt.files import read_instance, write_record
 from slackopt.result import Result
 from slackopt.solve import solve as run_method
+from slackopt.solvers.export import export_model
 
 EXIT_CODES = {
     "optimal": 0,
@@ -38,6 +39,15 @@ def solve(
     gap: options.Gap = options.DEFAULT_GAP,
     solver: options.Solver = None,
     deterministic: options.Deterministic = False,
+    export: Annotated[
+        Path | None,
+        typer.Option(
+            "--export",
+            metavar="MODEL",
+            show_default=False,
+            help="Write the window model as well: .mps, .lp, .pb or .pbtxt.",
+        ),
+    ] = None,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="RESULT", show_default=False, help="Result file."),
@@ -45,12 +55,15 @@ def solve(
 ) -> Answer:
     """Run one method on one instance and price its plan.
 
-    The result file is written only if there is a plan (or, for `bound`, a bound). Ctrl-C stops the method and keeps what it
-    has found.
+    The result file is written only if there is a plan (or, for `bound`, a bound). Ctrl-C stops
+    the method and keeps what it has found.
     """
     check_methods([method])
     check_output(output, instance)
+    check_output(export, instance)
     question = read_instance(instance)
+    if export is not None:
+        export_model(question, export)
     with one_run(question, method) as on_move:
         result = run_method(
             question,

@@ -143,8 +143,7 @@ class IntegerRows:
             for k in slots
         }
         self.columns += [
-            IntegerColumn(f"stall[{slots[0]}-{slots[-1]}]", self.stall_limit, cost)
-            for slots in self.segments
+            IntegerColumn(_stall_name(slots), self.stall_limit, cost) for slots in self.segments
         ]
         sizes = [window.life.sizes_bytes[t] for t in (*window.swap, *window.recompute)]
         self._grain = max(gcd(*sizes), 1) * UNITS_PER_BYTE
@@ -183,11 +182,9 @@ class IntegerRows:
         num, den = unit.numerator, unit.denominator
         rounded = {i: a * den // num for i, a in exact.items()}
         first_segment = self.segment_columns[0]
-        loss = sum(
-            (a - unit * rounded[i] for i, a in exact.items() if i < first_segment), Fraction(0)
-        )
+        lost = sum(a * den - num * rounded[i] for i, a in exact.items() if i < first_segment)
         coefficients = {i: a for i, a in rounded.items() if a}
-        return IntegerRow(row.name, coefficients, row.upper * den // num, loss)
+        return IntegerRow(row.name, coefficients, row.upper * den // num, Fraction(lost, den))
 
     def _merged(self, row: Row) -> dict[int, int]:
         """Coefficients over integer columns, in exact units: the first step."""
@@ -240,6 +237,10 @@ class IntegerRows:
             rounded = self.row(self.window.row(name))
             lost += weight * (0 if rounded is None else rounded.loss)
         return -(-lost // 1) + self.objective_loss_ns + self.correction_ns
+
+
+def _stall_name(slots: range) -> str:
+    return f"stall[{slots[0]}]" if len(slots) == 1 else f"stall[{slots[0]}-{slots[-1]}]"
 
 
 def _objective_unit(costs: Sequence[int], ideal_ns: int) -> int:

@@ -59,7 +59,8 @@ class MemoryRows:
                         for column in self._on_the_way(t, i, side, moment):
                             total[column] = total.get(column, 0) + self.life.sizes_bytes[t]
                 upper = self.model.instance.budget_bytes - constant
-                self._rows.append(Row(f"memory[{i},{side}]", total, upper))
+                if sum(size for size in total.values() if size > 0) > upper:
+                    self._rows.append(Row(f"memory[{i},{side}]", total, upper))
         self._rows += self._host_rows()
         return self._rows
 
@@ -201,14 +202,14 @@ class MemoryRows:
         host = model.instance.device.host_memory_bytes
         if host is None:
             return
-        device, order = model.instance.device, model.times.swap_out_order()
+        order = model.times.swap_out_order()
         for n, t in enumerate(order):
             if sum(sizes[q] for q in order[: n + 1]) <= host:
                 continue
             total = {model.swap[t]: sizes[t]}
-            begun = model.times.out_ended(t).plus(-device.swap_out_ns(sizes[t]))
+            begun = model.times.out_ended(t).plus(-model.times.out_ns(t))
             for q in order[:n]:
-                back = model.times.in_started(q).plus(device.swap_in_ns(sizes[q]))
+                back = model.times.in_started(q).plus(model.times.in_ns(q))
                 if back.lower > begun.upper:
                     # Never back in time; counted where both are swapped.
                     column = model.add_column(f"away[{q},{t}]", integer=False)

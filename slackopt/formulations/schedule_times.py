@@ -131,6 +131,18 @@ class ScheduleTimes:
         self._base_ns = [0 if job.is_rerun else life.durations_ns[job.op] for job in jobs.jobs]
         self._before_ns = [0, *accumulate(self._base_ns)]
 
+    # Copy times; one beyond the horizon is as good as any, and keeps coefficients small.
+
+    def out_ns(self, t: int) -> int:
+        """Time of the swap-out at full bandwidth."""
+        size = self.model.life.sizes_bytes[t]
+        return min(self.model.horizon_ns + 1, self.model.instance.device.swap_out_ns(size))
+
+    def in_ns(self, t: int) -> int:
+        """Time of the swap-in at full bandwidth."""
+        size = self.model.life.sizes_bytes[t]
+        return min(self.model.horizon_ns + 1, self.model.instance.device.swap_in_ns(size))
+
     # Moments.
 
     def job_start(self, i: int) -> Moment:
@@ -154,8 +166,7 @@ class ScheduleTimes:
         made = 0
         if producer != ABSENT:
             made = self.job_end(self.model.jobs.base_position[producer]).lower
-        size = self.model.life.sizes_bytes[t]
-        lower = made + self.model.instance.device.swap_out_ns(size)
+        lower = made + self.out_ns(t)
         return Moment(self.out_end[t], lower, self._last_in_start(t), made, self.model.horizon_ns)
 
     def in_started(self, t: int) -> Moment:
@@ -175,8 +186,7 @@ class ScheduleTimes:
         needs = self.needs(t)
         if not needs:
             return -1
-        size = self.model.life.sizes_bytes[t]
-        return self.job_start(needs[-1]).upper - self.model.instance.device.swap_in_ns(size)
+        return self.job_start(needs[-1]).upper - self.in_ns(t)
 
     def needs(self, t: int) -> tuple[int, ...]:
         """Positions of the jobs that can be the next need of `t`, up to its first backward use."""
@@ -215,7 +225,7 @@ class ScheduleTimes:
         """``O_t >= O_t' + out W_t`` for the swap-out t' in front; ``O_t >= E_p + out W_t``."""
         life, before = self.model.life, None
         for t in self.swap_out_order():
-            copy = self.model.instance.device.swap_out_ns(life.sizes_bytes[t])
+            copy = self.out_ns(t)
             column, swap = self.out_end[t], self.model.swap[t]
             if self.out_ended(t).lower > self.out_ended(t).upper:
                 yield Row(f"no_time[{t}]", {swap: 1}, 0)
@@ -239,7 +249,7 @@ class ScheduleTimes:
             end = self.job_end(self.model.jobs.base_position[last])
             row = {end.column: 1, started.column: -1}
             yield Row(f"in_idle[{t}]", row, -end.constant_ns)
-        arrived = started.plus(self.model.instance.device.swap_in_ns(life.sizes_bytes[t]))
+        arrived = started.plus(self.in_ns(t))
         for i in self.needs(t):
             present = [self.model.rerun[i]] if i in self.model.rerun else []
             yield not_before(
@@ -272,7 +282,7 @@ class ScheduleTimes:
                     yield Row(f"needed_first[{one},{other},{i}]", coefficients, upper)
         swaps = [model.swap[a], model.swap[b]]
         started_a, started_b = self.in_started(a), self.in_started(b)
-        copy_ns = [model.instance.device.swap_in_ns(model.life.sizes_bytes[t]) for t in (a, b)]
+        copy_ns = [self.in_ns(a), self.in_ns(b)]
         yield not_before(
             f"link[{a},{b}]", started_a.plus(copy_ns[0]), started_b, unless_not=[*swaps, first]
         )

@@ -9,7 +9,7 @@ from slackopt.instance import Instance
 from slackopt.progress import Progress
 from slackopt.result import StoppedBy
 from slackopt.solvers.options import SolveOptions
-from slackopt.solvers.row_loop import offer_lp_bound
+from slackopt.solvers.stages import offer_lp_bound
 from slackopt.solvers.window_lp import WindowLp
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from slackopt.environment import package_version
 from slackopt.formulations.linear import Row
@@ -13,18 +13,10 @@ from slackopt.result import StoppedBy
 from slackopt.simulation.evaluator import Evaluator
 from slackopt.solvers.options import SolveOptions
 from slackopt.solvers.pulp_model import PulpModel, check_solver
-from slackopt.solvers.row_loop import (
-    ModelLimits,
-    ModelRun,
-    OnBound,
-    OnPoint,
-    RowLoop,
-    polish,
-    reason,
-    round_window_lp,
-    start_window,
-)
+from slackopt.solvers.row_loop import RowLoop
+from slackopt.solvers.row_model import ModelLimits, ModelRun, OnBound, OnPoint
 from slackopt.solvers.scaling import Floats
+from slackopt.solvers.stages import polish, reason, round_window_lp, start_window
 from slackopt.solvers.tie_break import TIE_BREAK_UNITS, tie_break
 
 
@@ -95,9 +87,10 @@ class MilpRows:
         start: Floats | None = None,
         on_point: OnPoint | None = None,
         on_bound: OnBound | None = None,
+        is_done: Callable[[], bool] | None = None,
     ) -> ModelRun:
-        """Solve once; see `slackopt.solvers.row_loop.RowModel`."""
-        del on_point  # PuLP's solvers hand over points at the end only
+        """Solve once; see `slackopt.solvers.row_model.RowModel`."""
+        del on_point, is_done  # PuLP's solvers hand over points, and stop, at the end only
 
         def take(_seconds: float, _objective: float | None, bound_ns: float | None) -> None:
             added = self._proved(bound_ns)

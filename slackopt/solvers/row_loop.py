@@ -8,185 +8,20 @@ waited or ran out of memory, are added, and the model is solved again.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Protocol
 
 from slackopt.formulations.linear import Row
 from slackopt.formulations.window import WindowFormulation
-from slackopt.heuristics import NoPlanError, heuristics
-from slackopt.heuristics.common.exchange import local_search
-from slackopt.instance import Instance
 from slackopt.progress import Progress
-from slackopt.result import StoppedBy
 from slackopt.simulation.evaluator import Evaluator
+from slackopt.solvers.decoding import decisions_of, earliest_swaps
 from slackopt.solvers.options import SolveOptions
-from slackopt.solvers.rounding import rounded_plans, try_point
+from slackopt.solvers.rounding import try_point
+from slackopt.solvers.row_model import ModelLimits, ModelRun, RowModel
 from slackopt.solvers.scaling import Floats
-from slackopt.solvers.status import Status
-from slackopt.solvers.window_lp import LpBound, WindowLp
 
-STARTING_RULES = ("slackswap-timeline", "slackswap", "keep-all", "swap-all", "recompute-all")
 UNSAFE_FOR_BOUNDS = ("drained", "memory_margin")
 """Kinds of rows that cut off plans: with them a model bounds nothing."""
-
-OnPoint = Callable[[Floats], None]
-OnBound = Callable[[int], None]
-
-
-@dataclass(frozen=True)
-class ModelRun:
-    """What one solve of a model gave.
-
-    Attributes
-    ----------
-    status
-        ``optimal`` (within the gap asked for), ``limit``, ``infeasible`` or ``error``.
-    x
-        A point that satisfies the rows, in exact units, decisions integral; None if there is none.
-    added_bound_ns
-        Proved for the time added to the ideal step by every plan that satisfies the rows, with
-        all corrections made; None if nothing was proved.
-    native_status
-        The solver's own word.
-    message
-        For an error, one sentence.
-    """
-
-    status: Status
-    x: Floats | None = None
-    added_bound_ns: int | None = None
-    native_status: str = ""
-    message: str = ""
-
-
-@dataclass(frozen=True)
-class ModelLimits:
-    """When one solve of a model ends.
-
-    Attributes
-    ----------
-    time_limit
-        Seconds.
-    gap_ns
-        Absolute gap.
-    deterministic_limit
-        Solver's own count of work, for runs that do not depend on the machine's speed.
-    """
-
-    time_limit: float
-    gap_ns: float
-    deterministic_limit: float | None = None
-
-
-class RowModel(Protocol):
-    """A mixed-integer model to which rows are added between solves."""
-
-    @property
-    def num_rows(self) -> int:
-        """Number of rows."""
-
-    def add_rows(self, rows: Sequence[Row]) -> None:
-        """Append rows."""
-
-    def solve(
-        self,
-        limits: ModelLimits,
-        *,
-        start: Floats | None = None,
-        on_point: OnPoint | None = None,
-        on_bound: OnBound | None = None,
-    ) -> ModelRun:
-        """Solve the model as it stands.
-
-        `start` is a point to start from. The other two are called while the solver runs, in the
-        thread of the caller: with points that satisfy the rows, and with ``added_bound_ns``.
-        """
-
-
-def offer_starting_plans(instance: Instance, progress: Progress) -> None:
-    """Offer the plans of the cheap rules, so that no exact method loses to them."""
-    rules = heuristics()
-    for name in STARTING_RULES:
-        try:
-            progress.offer_plan(rules[name](instance), name)
-        except NoPlanError:
-            continue
-
-
-def offer_lp_bound(lp: WindowLp, progress: Progress) -> LpBound:
-    """Solve the window LP and offer its bound."""
-    bound = lp.solve(deadline=progress.deadline)
-    if not bound.infeasible:
-        progress.offer_bound(bound.lower_bound_ns, "window LP", bound.weights)
-    elif bound.weights:
-        progress.prove_infeasible("window LP", bound.weights)
-    else:
-        progress.note("HiGHS finds the window LP infeasible; that is no exact proof")
-    return bound
-
-
-def start_window(instance: Instance, progress: Progress) -> WindowLp | None:
-    """Offer the starting plans and the LP bound; return the LP, or None if the run is over.
-
-    It is over if a starting plan needs no time at all, or the LP has no point.
-    """
-    offer_starting_plans(instance, progress)
-    if progress.makespan_ns == instance.ideal_ns:
-        progress.offer_bound(instance.ideal_ns, "ideal step")
-        return None
-    begun = time.monotonic()
-    lp = WindowLp(WindowFormulation(instance))
-    progress.facts["build_s"] = time.monotonic() - begun
-    return None if offer_lp_bound(lp, progress).infeasible else lp
-
-
-def round_window_lp(
-    lp: WindowLp, progress: Progress, evaluator: Evaluator, options: SolveOptions
-) -> None:
-    """Offer rounded plans until the gap is closed, or a third of the time left is used."""
-    left = progress.seconds_left
-    deadline = None if progress.deadline is None else time.monotonic() + left / 3
-    gap_ns = max(options.gap / 2, 5e-5) * lp.window.instance.ideal_ns
-    for decisions in rounded_plans(lp, evaluator, gap_ns=gap_ns, deadline=deadline):
-        progress.offer_decisions(evaluator, decisions, "rounding")
-        if progress.is_done():
-            return
-
-
-def polish(
-    progress: Progress, evaluator: Evaluator, options: SolveOptions, *, share: float = 1.0
-) -> None:
-    """Search around the best plan until the gap is closed or a share of the time left is used."""
-    if progress.timeline is None or progress.is_done():
-        return
-    start = evaluator.decisions(progress.timeline.plan)
-    left = progress.seconds_left
-    found = local_search(
-        evaluator,
-        start,
-        seed=options.seed,
-        deadline=None if progress.deadline is None else time.monotonic() + share * left,
-        max_evaluations=DETERMINISTIC_EVALUATIONS if options.deterministic else None,
-    )
-    for decisions in found:
-        progress.offer_decisions(evaluator, decisions, "local search")
-        if progress.is_done():
-            return
-
-
-def reason(progress: Progress) -> StoppedBy:
-    """Return why a method that ends now has stopped."""
-    if progress.conflict:
-        return "error"
-    if progress.infeasible or progress.makespan_ns == progress.lower_bound_ns:
-        return "proof"
-    return "gap" if progress.is_done() else "time"
-
-
-DETERMINISTIC_EVALUATIONS = 500
-"""Plans that `polish` prices in a deterministic run."""
 
 
 class RowLoop:
@@ -280,16 +115,23 @@ class RowLoop:
                 return
 
     def _solve(self, seconds: float, gap_ns: float, start: Floats | None) -> ModelRun:
-        """Solve once; bounds are offered as they come while all rows are relaxed."""
+        """Solve once; plans, and bounds while all rows are relaxed, are offered as they come.
+
+        Not so in a deterministic run: when a message comes depends on the machine's speed.
+        """
         if self.work_left is None:
-            limits = ModelLimits(seconds, gap_ns)
+            found = self.model.solve(
+                ModelLimits(seconds, gap_ns),
+                start=start,
+                on_point=self._offer_plans,
+                on_bound=self._offer_bound if self.relaxed else None,
+                is_done=self.progress.is_done,
+            )
         else:
             work = min(seconds, self.work_left)
             self.work_left -= work
             limits = ModelLimits(self.progress.seconds_left, gap_ns, work)
-        found = self.model.solve(
-            limits, start=start, on_bound=self._offer_bound if self.relaxed else None
-        )
+            found = self.model.solve(limits, start=start)
         self.runs.append(found)
         self.progress.facts["num_variables"] = len(self.window.columns)
         self.progress.facts["num_constraints"] = self.model.num_rows
@@ -299,6 +141,15 @@ class RowLoop:
 
     def _offer_bound(self, added_ns: int) -> None:
         self.progress.offer_bound(self.window.instance.ideal_ns + added_ns, self.bound_source)
+
+    def _offer_plans(self, x: Floats) -> None:
+        """Offer the plans at `x`; those that are no better are refused."""
+        decisions = decisions_of(self.window, list(x))
+        for plan in (earliest_swaps(self.window, decisions), decisions):
+            makespan = self.evaluator.makespan_ns(plan)
+            best = self.progress.makespan_ns
+            if makespan is not None and (best is None or makespan < best):
+                self.progress.offer_decisions(self.evaluator, plan, self.source)
 
     def _try_point(self, x: Floats) -> list[Row]:
         """Offer the best plan at `x`; return the rows that it, or its plans, violate."""

@@ -47,8 +47,9 @@ class LpBound:
     converged
         Whether no violated row was left.
     infeasible
-        Whether the solver claims that no point satisfies the rows; if `weights` is not empty, they
-        prove it.
+        Whether the solver claims that no point satisfies the rows.
+    contradiction
+        Row name -> weight: proves that claim in exact arithmetic; empty without a proof.
     """
 
     lower_bound_ns: int
@@ -58,6 +59,7 @@ class LpBound:
     objective_ns: float = 0.0
     converged: bool = False
     infeasible: bool = False
+    contradiction: dict[str, Fraction] = field(default_factory=dict)
     rounds: int = 0
     seconds: float = 0.0
 
@@ -167,7 +169,7 @@ class WindowLp:
             status = self.highs.getModelStatus()
             if status == highspy.HighsModelStatus.kInfeasible:
                 found.infeasible = True
-                found.weights, last_duals = self._infeasibility_weights(), []
+                found.contradiction, last_duals = self._infeasibility_weights(), []
                 break
             if status == highspy.HighsModelStatus.kTimeLimit:
                 break

@@ -46,7 +46,7 @@ HIGHS_EXPECTED = {
 
 @pytest.mark.parametrize(
     ("native", "status"),
-    [(native, status) for status, natives in HIGHS_EXPECTED.items() for native in natives],
+    [(native, status) for status, natives in HIGHS_EXPECTED.items() for native in sorted(natives)],
 )
 def test_highs_status(native: str, status: str) -> None:
     meaning = highs_meaning(native)

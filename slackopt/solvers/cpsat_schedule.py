@@ -1,0 +1,81 @@
+"""The ``cpsat-schedule`` method: the schedule formulation in OR-Tools CP-SAT."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from ortools.sat.python import cp_model
+
+from slackopt.environment import package_version
+from slackopt.formulations.coarsening import coarsen, time_unit
+from slackopt.formulations.linear import Row
+from slackopt.formulations.schedule import ScheduleFormulation
+from slackopt.instance import Instance
+from slackopt.progress import Progress
+from slackopt.result import StoppedBy
+from slackopt.solvers.options import SolveOptions
+from slackopt.solvers.schedule_loop import ScheduleAnswer, solve_schedule
+
+LIMIT = 1 << 25
+"""Largest time, and largest sum of coefficients of a row over binaries, in units of the model.
+
+CP-SAT 9.15 can be wrong where sums exceed 2^31 (docs/solvers.md). A row over time has up to four
+binaries, each with a coefficient of up to twice the largest time: room for 64 of the latter.
+"""
+
+
+def solve_cpsat_schedule(
+    instance: Instance, progress: Progress, options: SolveOptions
+) -> StoppedBy:
+    """Optimum of a small instance: schedule model in CP-SAT, plans priced by the simulator."""
+    progress.facts |= {"solver": "cp-sat", "solver_version": package_version("ortools")}
+    return solve_schedule(instance, progress, partial(_solve, options), "cpsat-schedule")
+
+
+def _solve(
+    options: SolveOptions, model: ScheduleFormulation, rows: Sequence[Row], seconds: float
+) -> ScheduleAnswer:
+    times = model.times.columns
+    unit = time_unit(rows, times, model.horizon_ns, LIMIT)
+    cp = cp_model.CpModel()
+    variables = []
+    for j, column in enumerate(model.columns):
+        upper = column.upper or 0
+        variables.append(cp.new_int_var(0, upper // unit if j in times else upper, column.name))
+    for row in rows:
+        coarse = coarsen(row, times, unit, LIMIT)
+        cp.add(
+            cp_model.LinearExpr.weighted_sum(
+                [variables[j] for j in coarse.coefficients], list(coarse.coefficients.values())
+            )
+            <= coarse.upper
+        )
+    costs = [(j, column.objective) for j, column in enumerate(model.columns) if column.objective]
+    cp.minimize(
+        cp_model.LinearExpr.weighted_sum([variables[j] for j, _ in costs], [c for _, c in costs])
+    )
+    problem = cp.validate()
+    if problem:
+        return ScheduleAnswer("error", native_status=problem)
+    solver = cp_model.CpSolver()
+    parameters = solver.parameters
+    if seconds != float("inf"):
+        parameters.max_time_in_seconds = seconds
+    parameters.num_workers = 1 if options.deterministic else options.threads
+    parameters.random_seed = options.seed
+    status = solver.solve(cp)
+    name = solver.status_name(status)
+    if status == cp_model.INFEASIBLE:
+        return ScheduleAnswer("infeasible", native_status=name)
+    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE, cp_model.UNKNOWN):
+        return ScheduleAnswer("error", native_status=name)
+    # The start of the last job is its number of units or more, whatever was rounded down.
+    bound = round(solver.best_objective_bound) * unit + model.constant_ns
+    if status == cp_model.UNKNOWN:
+        return ScheduleAnswer("limit", None, bound, name)
+    x = [
+        float(solver.value(variable) * (unit if j in times else 1))
+        for j, variable in enumerate(variables)
+    ]
+    return ScheduleAnswer("point", x, bound, name)
