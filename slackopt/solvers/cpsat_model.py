@@ -132,9 +132,11 @@ class CpSatModel:
         SolverError
             If the model is invalid.
         """
-        self.model.clear_hints()
+        self.model.clear_hints()  # type: ignore[no-untyped-call]
         if start is not None:
-            for variable, value in zip(self.variables, self.integer.point(start), strict=True):
+            for variable, value in zip(
+                self.variables, self.integer.point(start.tolist()), strict=True
+            ):
                 self.model.add_hint(variable, value)
         self.validate()
         run = CpSatRun(self, self._solver(limits))
