@@ -9,6 +9,7 @@ LP, warm, is solved again.
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,6 +24,13 @@ from slackopt.solvers.decoding import decisions_of, earliest_swaps, memory_stall
 from slackopt.solvers.scaling import Floats
 from slackopt.solvers.tie_break import tie_break
 from slackopt.solvers.window_lp import WindowLp
+
+
+FREE_COLUMNS = 300
+"""Integral decisions that stay free in the first integer models."""
+
+PATIENCE = 6
+"""Rounds without a faster plan after which more decisions stay free."""
 
 
 @dataclass(frozen=True)
@@ -102,13 +110,20 @@ def rounded_plans(
     lp.break_ties(tie_break(window))
     names = {row.name for row in lp.rows}
     best: int | None = None
-    free, stuck = 300, 0
+    free, stuck = FREE_COLUMNS, 0
+    rng = random.Random(0)  # noqa: S311 - no secret
     for _ in range(rounds):
         point = lp.solve(deadline=deadline)
         left = 60.0 if deadline is None else deadline - time.monotonic()
         if point.infeasible or not point.converged or left <= 0:
             return
-        x = lp.restricted_mip(point.x, free, gap_ns=gap_ns, time_limit=min(2.0, left))
+        x = lp.restricted_mip(
+            point.x,
+            free,
+            gap_ns=gap_ns,
+            time_limit=min(2.0, left),
+            rng=rng if stuck else None,
+        )
         new: dict[str, Row] = {}
         stuck += 1
         if x is not None:
@@ -118,8 +133,8 @@ def rounded_plans(
                 if best is None or makespan < best:
                     best, stuck = makespan, 0
                     yield decisions
-        if not new or stuck >= 3:
-            # Nothing to mend, or no progress: let more decisions move.
+        if stuck >= PATIENCE:
+            # Other neighbourhoods of this size have not helped: let more decisions move.
             if not new and free >= len(window.columns):
                 return
             free, stuck = min(2 * free, len(window.columns)), 0

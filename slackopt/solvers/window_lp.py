@@ -6,6 +6,7 @@ highspy is used directly here, not through PuLP, because it keeps the basis betw
 from __future__ import annotations
 
 import os
+import random
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -231,7 +232,13 @@ class WindowLp:
         return weights if proved else {}
 
     def restricted_mip(
-        self, x: Floats, free_columns: int, *, gap_ns: float, time_limit: float
+        self,
+        x: Floats,
+        free_columns: int,
+        *,
+        gap_ns: float,
+        time_limit: float,
+        rng: random.Random | None = None,
     ) -> Floats | None:
         """Solve the integer model with most decisions fixed where they are integral in `x`.
 
@@ -244,6 +251,8 @@ class WindowLp:
             LP could exchange at no loss. Fractional ones are always free.
         gap_ns, time_limit
             When to stop.
+        rng
+            If given, reduced costs are weighed at random, so that other decisions are free.
 
         Returns
         -------
@@ -254,6 +263,8 @@ class WindowLp:
         model = self.highs.getLp()
         columns = self.window.columns
         integral = [j for j, c in enumerate(columns) if c.integer]
+        if rng is not None:
+            cost = (cost + 0.1) * np.array([rng.random() for _ in columns])
         order = sorted(integral, key=lambda j: (float(cost[j]), j))
         free = set(order[:free_columns]) | {j for j in integral if 1e-6 < x[j] < 1 - 1e-6}
         lower, upper = np.zeros(len(columns)), np.array(model.col_upper_)
