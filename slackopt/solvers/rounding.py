@@ -25,7 +25,6 @@ from slackopt.solvers.scaling import Floats
 from slackopt.solvers.tie_break import tie_break
 from slackopt.solvers.window_lp import WindowLp
 
-
 FREE_COLUMNS = 300
 """Integral decisions that stay free in the first integer models."""
 
