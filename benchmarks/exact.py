@@ -32,14 +32,14 @@ def main() -> None:
     parser.add_argument("--time-limit", type=float, default=60.0)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--solver", default=None)
-    parser.add_argument("--only", default="", help="part of the instance names")
+    parser.add_argument("--only", default="", help="glob of instance names, without .json")
     arguments = parser.parse_args()
     names = (
         "instance,budget,method,ratio (%),LP bound (s),gap (%),to 0.3 %,to 0.1 %,time (s),status"
     )
     print("| " + " | ".join(names.split(",")) + " |")
     print("|---|---:|---|---:|---:|---:|---:|---:|---:|---|")
-    for path in sorted(FOLDER.glob(f"*{arguments.only}*.json")):
+    for path in sorted(FOLDER.glob(f"{arguments.only or '*'}.json")):
         base = so.read_instance(path)
         for budget in arguments.budgets.split(","):
             instance = so.Instance.from_graph(

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from slackopt.errors import InputError
 from slackopt.formulations.linear import Row
 from slackopt.formulations.schedule import ScheduleFormulation, longest_makespan_ns
 from slackopt.heuristics import NoPlanError, heuristics
@@ -29,6 +30,9 @@ from slackopt.solvers.trigger_search import best_triggers
 
 CUT_OFF = "decision vectors were priced and cut off"
 """End of the note that says how many rounds it took."""
+
+MAX_OPS = 120
+"""Largest instance taken: the model grows with the square of the ops, and so does its building."""
 
 STARTING_RULES = ("slackswap", "keep-all", "swap-all", "recompute-all")
 
@@ -73,6 +77,12 @@ def solve_schedule(
     source
         Name for bounds and plans in the trajectory.
     """
+    num_ops = instance.lifetimes.num_ops
+    if num_ops > MAX_OPS:
+        raise InputError(
+            f"method {source!r} is for small instances, of at most {MAX_OPS} ops; "
+            f"{instance.name!r} has {num_ops}: use exact, milp or cpsat"
+        )
     _offer_starting_plans(instance, progress)
     progress.offer_bound(instance.ideal_ns, "ideal time")
     tested: dict[tuple[int, ...], list[int]] = {}

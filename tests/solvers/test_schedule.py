@@ -244,3 +244,11 @@ def test_exact_beyond_the_coarse_units() -> None:
         assert cpsat.makespan_ns == truth.makespan_ns
         checked += 1
     assert checked == 4
+
+
+@pytest.mark.parametrize("method", ["milp-schedule", "cpsat-schedule"])
+def test_a_large_instance_is_refused_in_a_sentence(method: str) -> None:
+    graph = so.profiles.transformer("bert-large", num_layers=8)
+    instance = so.Instance.from_graph(graph, device="a100-pcie4", budget=0.5)
+    with pytest.raises(so.InputError, match="use exact, milp or cpsat"):
+        so.solve(instance, method, time_limit=1)
