@@ -52,8 +52,8 @@ def solve_by_enumeration(
     count = count_decision_vectors(instance)
     if count > max_decision_vectors:
         raise InputError(
-            f"instance {instance.name!r} has {count} decision vectors, and enumeration goes "
-            f"through at most {max_decision_vectors}; choose another exact method"
+            f"instance {instance.name!r} has {_about(count)} decision vectors, and enumeration "
+            f"goes through at most {max_decision_vectors}; choose another exact method"
         )
     evaluator = Evaluator(instance)
     vectors: list[tuple[int, list[int]]] = []
@@ -125,3 +125,8 @@ def without_effectless(
 def sequence_ns(life: Lifetimes, sequence: ComputeSequence) -> int:
     """Durations of all jobs of a sequence: no run of it is shorter."""
     return sum(life.durations_ns[op] for op in sequence.ops)
+
+
+def _about(count: int) -> str:
+    """Write a count, or its power of ten where it is too long to read."""
+    return str(count) if count < 10**9 else f"about 10^{len(str(count)) - 1}"
