@@ -121,7 +121,12 @@ class Progress:
             return False
         check_timeline(timeline)
         self.timeline, self.plan_source = timeline, source
-        self.infeasible = False
+        if self.infeasible:
+            self.conflict, self.infeasible = True, False
+            self.note(
+                f"conflict: it was proved that no plan exists, and the plan of {source} was "
+                "simulated and checked; please report this instance"
+            )
         self._moved(source)
         return True
 

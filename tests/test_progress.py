@@ -56,3 +56,13 @@ def test_optimal_is_said_only_within_the_tolerance() -> None:
     progress.offer_bound(progress.makespan_ns, "bound")
     assert progress.result("proof").status == "optimal"
     assert instance.ideal_ns <= progress.makespan_ns
+
+
+def test_a_plan_after_a_proof_of_infeasibility_is_a_conflict() -> None:
+    _, progress, plan = make()
+    progress.prove_infeasible("rows B", {})
+    assert progress.result("proof").status == "infeasible"
+    progress.offer_plan(plan, "rule A")
+    result = progress.result("time")
+    assert result.status == "error"
+    assert any("conflict" in note and "rule A" in note for note in result.notes)
