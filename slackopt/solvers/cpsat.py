@@ -21,14 +21,13 @@ from slackopt.solvers.options import SolveOptions
 from slackopt.solvers.row_loop import RowLoop
 from slackopt.solvers.scaling import Floats
 from slackopt.solvers.stages import (
-    offer_lp_bound,
-    offer_starting_plans,
     polish,
     reason,
     round_window_lp,
+    start_window,
 )
 from slackopt.solvers.tie_break import tie_break
-from slackopt.solvers.window_lp import LpBound, WindowLp
+from slackopt.solvers.window_lp import LpBound
 
 ROUND_THE_LP = True
 """Whether the window LP is rounded before CP-SAT starts; off to see what CP-SAT does alone."""
@@ -44,16 +43,12 @@ def solve_cpsat(instance: Instance, progress: Progress, options: SolveOptions) -
     """Bound and plans from a Boolean window model, through OR-Tools CP-SAT."""
     progress.facts |= {"solver": "cpsat", "solver_version": package_version("ortools")}
     evaluator = Evaluator(instance)
-    offer_starting_plans(instance, progress)
-    if progress.is_done() or progress.seconds_left <= 0:
+    started = start_window(instance, progress)
+    if started is None:
         return reason(progress)
+    lp, bound = started
     begun = time.monotonic()
-    window = WindowFormulation(instance)
-    lp = WindowLp(window)
-    progress.facts["build_s"] = time.monotonic() - begun
-    bound = offer_lp_bound(lp, progress)
-    if bound.infeasible:
-        return reason(progress)
+    window = lp.window
     memory_rows = [row for row in lp.rows if row.name.startswith("memory")]
     if ROUND_THE_LP and not options.deterministic and not progress.is_done():
         round_window_lp(lp, progress, evaluator, options)
@@ -62,7 +57,7 @@ def solve_cpsat(instance: Instance, progress: Progress, options: SolveOptions) -
     polish(progress, evaluator, options)
     if options.deterministic:
         _say_whether_deterministic(progress)
-    progress.facts["solve_s"] = time.monotonic() - begun - progress.facts["build_s"]
+    progress.facts["solve_s"] = time.monotonic() - begun
     return reason(progress)
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 
 from slackopt.environment import package_version
-from slackopt.formulations.window import WindowFormulation
 from slackopt.instance import Instance
 from slackopt.progress import Progress
 from slackopt.result import StoppedBy
@@ -19,15 +18,8 @@ from slackopt.solvers.cpsat import run_cpsat_loop
 from slackopt.solvers.milp import run_milp_loop
 from slackopt.solvers.options import SolveOptions
 from slackopt.solvers.pulp_model import PulpModel, check_solver
-from slackopt.solvers.stages import (
-    offer_lp_bound,
-    offer_starting_plans,
-    polish,
-    reason,
-    round_window_lp,
-)
+from slackopt.solvers.stages import polish, reason, round_window_lp, start_window
 from slackopt.solvers.tie_break import tie_break
-from slackopt.solvers.window_lp import WindowLp
 
 LEAST_S = 1.0
 """Seconds that must be left for a model to be built."""
@@ -39,23 +31,22 @@ def solve_exact(instance: Instance, progress: Progress, options: SolveOptions) -
     versions = [package_version(name) or "unknown" for name in ("highspy", "ortools")]
     progress.facts |= {"solver": f"{solver}+cpsat", "solver_version": "+".join(versions)}
     evaluator = Evaluator(instance)
-    offer_starting_plans(instance, progress)
+    started = start_window(instance, progress)
+    if started is None:
+        return reason(progress)
+    lp, bound = started
     begun = time.monotonic()
-    lp = WindowLp(WindowFormulation(instance))
-    progress.facts["build_s"] = time.monotonic() - begun
-    bound = offer_lp_bound(lp, progress)
     memory_rows = [row for row in lp.rows if row.name.startswith("memory")]
-    if not bound.infeasible:
-        if not progress.is_done():
-            round_window_lp(lp, progress, evaluator, options)
-        polish(progress, evaluator, options, share=0.1)
-        if not progress.is_done() and progress.seconds_left > LEAST_S:
-            with PulpModel(lp.window, tie_break(lp.window), solver) as model, progress.share(0.6):
-                run_milp_loop(model, memory_rows, progress, evaluator, options, solver)
-        polish(progress, evaluator, options, share=0.3)
-        if not progress.is_done() and progress.seconds_left > LEAST_S:
-            with progress.share(0.7):
-                run_cpsat_loop(lp.window, bound, memory_rows, progress, evaluator, options)
-        polish(progress, evaluator, options)
-    progress.facts["solve_s"] = time.monotonic() - begun - progress.facts["build_s"]
+    if not progress.is_done():
+        round_window_lp(lp, progress, evaluator, options)
+    polish(progress, evaluator, options, share=0.1)
+    if not progress.is_done() and progress.seconds_left > LEAST_S:
+        with PulpModel(lp.window, tie_break(lp.window), solver) as model, progress.share(0.6):
+            run_milp_loop(model, memory_rows, progress, evaluator, options, solver)
+    polish(progress, evaluator, options, share=0.3)
+    if not progress.is_done() and progress.seconds_left > LEAST_S:
+        with progress.share(0.7):
+            run_cpsat_loop(lp.window, bound, memory_rows, progress, evaluator, options)
+    polish(progress, evaluator, options)
+    progress.facts["solve_s"] = time.monotonic() - begun
     return reason(progress)

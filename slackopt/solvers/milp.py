@@ -26,9 +26,10 @@ def solve_milp(instance: Instance, progress: Progress, options: SolveOptions) ->
     version = package_version("highspy") if solver == "highs" else None
     progress.facts |= {"solver": solver, "solver_version": version}
     evaluator = Evaluator(instance)
-    lp = start_window(instance, progress)
-    if lp is None:
+    started = start_window(instance, progress)
+    if started is None:
         return reason(progress)
+    lp, _ = started
     begun = time.monotonic()
     memory_rows = [row for row in lp.rows if row.name.startswith("memory")]
     if not progress.is_done():

@@ -45,19 +45,22 @@ def offer_lp_bound(lp: WindowLp, progress: Progress) -> LpBound:
     return bound
 
 
-def start_window(instance: Instance, progress: Progress) -> WindowLp | None:
-    """Offer the starting plans and the LP bound; return the LP, or None if the run is over.
+def start_window(instance: Instance, progress: Progress) -> tuple[WindowLp, LpBound] | None:
+    """Offer the starting plans and the LP bound; return both, or None if the run is over.
 
-    It is over if a starting plan needs no time at all, or the LP has no point.
+    It is over if a starting plan adds no time at all, time is up, or the LP has no point.
     """
     offer_starting_plans(instance, progress)
     if progress.makespan_ns == instance.ideal_ns:
         progress.offer_bound(instance.ideal_ns, "ideal step")
         return None
+    if progress.seconds_left <= 0:
+        return None
     begun = time.monotonic()
     lp = WindowLp(WindowFormulation(instance))
     progress.facts["build_s"] = time.monotonic() - begun
-    return None if offer_lp_bound(lp, progress).infeasible else lp
+    bound = offer_lp_bound(lp, progress)
+    return None if bound.infeasible else (lp, bound)
 
 
 def round_window_lp(
