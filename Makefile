@@ -57,7 +57,7 @@ bench: $(STAMP) ## measure the simulator, and exact methods for 20 s each (see b
 # One lock for every supported Python and platform; pins are kept unless UPGRADE=--upgrade is given.
 # The venv must exist, but need not be up to date: it is the lock that makes it so.
 lock: | $(BIN)/uv ## lock the dependencies again (UPGRADE=--upgrade for newer ones)
-	$(BIN)/uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --quiet \
+	$(BIN)/uv pip compile pyproject.toml --extra dev --extra docs --extra notebooks --extra parquet --extra slurm --extra cbc --universal --python-version 3.11 --quiet \
 	  --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
 	  $(UPGRADE) --output-file $(LOCK)
 
