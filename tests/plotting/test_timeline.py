@@ -1,46 +1,17 @@
 """Figures of a simulated step: every box and every byte of the timeline is in them."""
 
-import random
 import subprocess
 import sys
-import warnings
-from collections.abc import Iterator
-
-import matplotlib as mpl
-import numpy as np
-import pytest
-
-mpl.use("Agg")
 
 import matplotlib.pyplot as plt
+import pytest
+from figure_samples import one_op_instance, timelines
 from matplotlib.collections import PolyCollection
-from random_steps import random_instance, random_plan
 
 import slackopt as so
-from slackopt import plotting
-from slackopt.plotting import COLUMN_WIDTH_IN, FULL_WIDTH_IN, plot_memory, plot_step, plot_timeline
+from slackopt.plotting import COLUMN_WIDTH_IN, FULL_WIDTH_IN, plot_step, plot_timeline
 
 LANE = {"swap-out": 1, "swap-in": 0}
-
-
-@pytest.fixture(autouse=True)
-def _quiet_and_tidy() -> Iterator[None]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        yield
-    plt.close("all")
-
-
-def timelines(count: int, *, feasible: bool = True) -> list[so.Timeline]:
-    """Return timelines of random plans."""
-    rng = random.Random(3)
-    found: list[so.Timeline] = []
-    while len(found) < count:
-        instance = random_instance(rng)
-        timeline = so.simulate(instance, random_plan(rng, instance))
-        if timeline.feasible == feasible and (feasible or timeline.jobs):
-            found.append(timeline)
-    return found
 
 
 def long_timeline() -> so.Timeline:
@@ -92,37 +63,12 @@ def test_every_box_of_the_timeline_is_drawn_where_it_belongs(feasible: bool) -> 
         plt.close("all")
 
 
-def test_memory_curve_and_budget_are_those_of_the_timeline() -> None:
-    for timeline in timelines(25):
-        _, ax = plt.subplots()
-        plot_memory(timeline, ax)
-        curve, budget = ax.lines
-        assert curve.get_drawstyle() == "steps-post"
-        times, levels = (np.asarray(values) for values in curve.get_data())
-        assert times[:-1] == pytest.approx(np.array(timeline.memory.time_ns) / 1e6)
-        assert levels[:-1] == pytest.approx(np.array(timeline.memory.size_bytes) / 2**30)
-        assert times[-1] == pytest.approx(timeline.makespan_ns / 1e6)
-        assert np.asarray(budget.get_ydata())[0] == timeline.instance.budget_bytes / 2**30
-        assert ax.get_ylim()[1] > timeline.instance.budget_bytes / 2**30
-        plt.close("all")
-
-
-def test_the_given_axes_are_used_and_returned() -> None:
-    timeline = timelines(1)[0]
-    figure, (first, second) = plt.subplots(2)
-    assert plot_timeline(timeline, first) is first
-    assert plot_memory(timeline, second) is second
-    assert plt.get_fignums() == [figure.number]
-
-
 def test_axes_carry_units_and_end_with_the_step() -> None:
     timeline = timelines(1)[0]
-    ax, memory = plot_timeline(timeline), plot_memory(timeline)
-    assert ax.get_xlabel() == memory.get_xlabel() == "time (ms)"
-    assert memory.get_ylabel() == "memory (GiB)"
+    ax = plot_timeline(timeline)
+    assert ax.get_xlabel() == "time (ms)"
     assert [text.get_text() for text in ax.get_yticklabels()] == ["compute", "swap-out", "swap-in"]
-    for axes in (ax, memory):
-        assert axes.get_xlim() == pytest.approx((0, timeline.makespan_ns / 1e6))
+    assert ax.get_xlim() == pytest.approx((0, timeline.makespan_ns / 1e6))
 
 
 @pytest.mark.parametrize("width", [COLUMN_WIDTH_IN, FULL_WIDTH_IN])
@@ -156,18 +102,19 @@ def test_no_legend_on_request() -> None:
     assert plot_timeline(timelines(1)[0], legend=False).get_legend() is None
 
 
-def test_kinds_differ_in_lightness_or_hatch() -> None:
-    """In print without colour, all kinds of the compute stream can be told apart."""
-    looks = []
-    for kind in (
-        *(plotting.timeline._FORWARD, plotting.timeline._BACKWARD, plotting.timeline._RECOMPUTE),
-        *(plotting.timeline._WAIT_SWAP_IN, plotting.timeline._WAIT_MEMORY),
-    ):
-        red, green, blue = mpl.colors.to_rgb(kind.face)
-        looks.append((0.299 * red + 0.587 * green + 0.114 * blue, kind.hatch))
-    for i, (light, hatch) in enumerate(looks):
-        for other_light, other_hatch in looks[i + 1 :]:
-            assert abs(light - other_light) > 0.1 or hatch != other_hatch
+def test_a_step_of_one_op_without_copies() -> None:
+    instance = one_op_instance()
+    timeline = so.simulate(instance, so.Plan.for_instance(instance, {}))
+    ax = plot_timeline(timeline)
+    assert [str(c.get_label()) for c in ax.collections] == ["forward"]
+    assert ax.get_xlim() == pytest.approx((0, 5e-6))
+
+
+def test_a_step_that_ends_without_memory_says_so() -> None:
+    ax = plot_timeline(timelines(1, feasible=False)[0])
+    legend = ax.get_legend()
+    assert legend is not None
+    assert "out of memory" in [text.get_text() for text in legend.get_texts()]
 
 
 def test_matplotlib_is_imported_only_for_plots() -> None:
