@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 
 import slackopt as so
+from slackopt.batch import Run, Task
+from slackopt.library import Best, BestEntry, Certificate
+from slackopt.records import Record
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted(
@@ -67,10 +70,13 @@ def test_the_example_files_are_valid(tmp_path: Path) -> None:
     assert not so.simulate(instance, so.Plan.for_instance(instance, {})).feasible, "it must evict"
 
 
-@pytest.mark.parametrize("name", ["Graph", "Op", "Tensor", "Instance", "Device", "Plan", "Result"])
-def test_every_field_of_a_file_is_documented(name: str) -> None:
+RECORDS = [so.Graph, so.Op, so.Tensor, so.Instance, so.Device, so.Plan, so.Result]
+RECORDS += [Run, Task, Best, BestEntry, Certificate]
+
+
+@pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.__name__)
+def test_every_field_of_a_file_is_documented(record: type[Record]) -> None:
     page = (ROOT / "docs" / "file-formats.md").read_text("utf-8")
-    record = getattr(so, name)
     missing = [field for field in record.model_fields if f"`{field}`" not in page]
     assert missing == []
 
@@ -115,3 +121,19 @@ def test_the_tables_of_the_readme_agree_with_each_other() -> None:
             assert first == pytest.approx(ratio[model, kind, "slackswap"], abs=0.051)
             assert second == pytest.approx(ratio[model, kind, "slackswap-timeline"], abs=0.051)
             assert upper >= ratio[model, kind, "milp"]
+
+
+def test_the_changelog_keeps_its_form() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text("utf-8")
+    assert text.startswith("# Changelog\n")
+    versions = re.findall(r"^## (.+)$", text, re.M)
+    assert versions[0] == "[Unreleased]"
+    dated = r"\[(\d+\.\d+\.\d+)\] - \d{4}-\d\d-\d\d"
+    released = [re.fullmatch(dated, version) for version in versions[1:]]
+    assert all(released), "## [1.2.3] - 2026-12-31"
+    numbers = [tuple(map(int, found[1].split("."))) for found in released if found]
+    assert numbers == sorted(numbers, reverse=True), "the newest first"
+    groups = set(re.findall(r"^### (.+)$", text, re.M))
+    assert groups <= {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
+    lines = [line for line in text.splitlines() if line.startswith("- ")]
+    assert len(lines) == len(set(lines))
