@@ -15,7 +15,7 @@ STAMP := $(VENV)/.made
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv compare test lint types check instances bench lock clean
+.PHONY: help venv torch compare test lint types check docs commands instances bench lock clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/\1	\2/p' Makefile | while IFS='	' read -r name text; do printf '  make %-10s %s\n' "$$name" "$$text"; done
@@ -32,6 +32,9 @@ $(STAMP): pyproject.toml $(LOCK)
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-build-isolation --no-deps --editable .
 	@touch $@
 
+torch: $(STAMP) ## add PyTorch (CPU) and transformers to $(VENV): without them their tests are skipped
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet --requirement requirements/torch.txt
+
 compare: $(STAMP) ## the main job: METHODS on the seed instances, as a table
 	$(BIN)/slackopt compare $(INSTANCES) --methods $(METHODS) --time-limit $(TIME_LIMIT)
 
@@ -46,6 +49,13 @@ types: $(STAMP) ## check types with mypy --strict
 	$(BIN)/mypy slackopt
 
 check: lint types test ## lint, types and test
+
+docs: $(STAMP) ## build the documentation into build/docs and run its examples
+	$(BIN)/sphinx-build -W --keep-going -c docs -d build/doctrees -b html . build/docs
+	$(BIN)/sphinx-build -W --keep-going -c docs -d build/doctrees -b doctest . build/doctest
+
+commands: $(STAMP) ## write docs/commands.md again from the commands' help
+	$(BIN)/python docs/commands.py
 
 instances: $(STAMP) ## write the seed instances again, byte for byte
 	$(BIN)/python instances/slackswap/make.py
