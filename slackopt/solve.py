@@ -10,7 +10,7 @@ from slackopt.errors import InfeasibleError, InputError, SolverError
 from slackopt.heuristics import NoPlanError, heuristics
 from slackopt.heuristics.registry import check_options, option_names
 from slackopt.instance import Instance
-from slackopt.progress import OnMove, Progress
+from slackopt.progress import OnMove, OnState, Progress
 from slackopt.result import Result, StoppedBy
 from slackopt.solvers.bound import solve_bound
 from slackopt.solvers.cpsat import solve_cpsat
@@ -75,7 +75,9 @@ def solve(
     seed: int = 0,
     solver: str | None = None,
     deterministic: bool = False,
+    identical_layers: bool = True,
     on_move: OnMove | None = None,
+    on_state: OnState | None = None,
     **options: Any,
 ) -> Result:
     """Run one method on one instance.
@@ -95,9 +97,16 @@ def solve(
     solver
         Solver of a ``milp`` method: ``highs`` (default).
     deterministic
-        Ask for results that do not depend on the machine's speed.
+        Ask for results that do not depend on the machine's speed: exact methods count work
+        (evaluations, nodes, solver's units), in proportion to `time_limit`, instead of seconds,
+        and use one thread. `Result.deterministic` is False if the time limit cut a run short.
+    identical_layers
+        Whether models of window rows exploit that layers are alike; the optimum is the same.
     on_move
         Called as ``(seconds, makespan_ns, lower_bound_ns, source)`` whenever an end moved.
+    on_state
+        Called with the `slackopt.progress.Progress` whenever an end moved: its `result` is what is
+        known until then, with the plan, for a checkpoint.
     **options
         Options of a heuristic. One that has options named ``seed`` or ``time_limit`` gets the
         values above.
@@ -119,6 +128,7 @@ def solve(
         seed=seed,
         solver=solver,
         deterministic=deterministic,
+        identical_layers=identical_layers,
     )
     rules = heuristics()
     if method not in _EXACT and method not in rules:
@@ -133,13 +143,14 @@ def solve(
         gap=gap,
         options=settings.recorded() | options,
         on_move=on_move,
+        on_state=on_state,
     )
     by_rule = method in rules and "time_limit" not in option_names(rules[method])
     progress.facts = {"threads": threads, "seed": seed, "deterministic": by_rule}
     try:
         instance.check_working_set()
     except InfeasibleError as error:
-        progress.infeasible = True
+        progress.infeasible, progress.facts["deterministic"] = True, True
         progress.note(str(error))
         return progress.result("proof")
     try:
@@ -155,7 +166,18 @@ def solve(
     except KeyboardInterrupt:
         stopped_by = "signal"
         progress.note("interrupted; this is what was found until then")
+    if deterministic and method in _EXACT:
+        _say_whether_deterministic(progress, stopped_by)
     return progress.result(stopped_by)
+
+
+def _say_whether_deterministic(progress: Progress, stopped_by: StoppedBy) -> None:
+    """Record whether a run that was to be deterministic was: nothing but work ended any step."""
+    limit = progress.seconds + progress.seconds_left
+    cut = stopped_by == "signal" or progress.seconds_left <= min(0.5, 0.1 * limit)
+    progress.facts |= {"deterministic": not cut, "threads": 1}
+    if cut:
+        progress.note("the run was cut short in time: its result depends on the machine's speed")
 
 
 def _run_rule(

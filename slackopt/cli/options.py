@@ -26,6 +26,13 @@ Solver = Annotated[
 Deterministic = Annotated[
     bool, typer.Option("--deterministic", help="Results that don't depend on machine speed.")
 ]
+IdenticalLayers = Annotated[
+    bool,
+    typer.Option(
+        "--identical-layers/--no-identical-layers",
+        help="Whether models exploit that layers are alike; the optimum is the same.",
+    ),
+]
 
 DEFAULT_METHOD = "milp"
 DEFAULT_TIME_LIMIT = 60.0

@@ -39,6 +39,7 @@ def solve(
     gap: options.Gap = options.DEFAULT_GAP,
     solver: options.Solver = None,
     deterministic: options.Deterministic = False,
+    identical_layers: options.IdenticalLayers = True,
     export: Annotated[
         Path | None,
         typer.Option(
@@ -74,6 +75,7 @@ def solve(
             seed=seed,
             solver=solver,
             deterministic=deterministic,
+            identical_layers=identical_layers,
             on_move=on_move,
         )
     only_bound = method == "bound" and result.lower_bound_ns is not None

@@ -11,6 +11,7 @@ import numpy as np
 from slackopt.environment import package_version
 from slackopt.formulations.linear import Row
 from slackopt.formulations.plan_points import plan_point
+from slackopt.formulations.swap_order import SwapOrder
 from slackopt.formulations.window import WindowFormulation
 from slackopt.instance import Instance
 from slackopt.progress import Progress
@@ -18,16 +19,16 @@ from slackopt.result import StoppedBy
 from slackopt.simulation.evaluator import Evaluator
 from slackopt.solvers.cpsat_model import CpSatModel
 from slackopt.solvers.options import SolveOptions
-from slackopt.solvers.row_loop import RowLoop
+from slackopt.solvers.row_loop import RELAXED_SHARE, RowLoop
 from slackopt.solvers.scaling import Floats
 from slackopt.solvers.stages import (
+    WindowStart,
     polish,
     reason,
     round_window_lp,
     start_window,
 )
 from slackopt.solvers.tie_break import tie_break
-from slackopt.solvers.window_lp import LpBound
 
 ROUND_THE_LP = True
 """Whether the window LP is rounded before CP-SAT starts; off to see what CP-SAT does alone."""
@@ -35,41 +36,37 @@ ROUND_THE_LP = True
 LEAST_S = 0.5
 """Seconds that must be left for a CP-SAT model to be built."""
 
-WORK_SHARE = 0.5
-"""Deterministic runs: CP-SAT's units of work (about a second each) per second of the limit."""
-
 
 def solve_cpsat(instance: Instance, progress: Progress, options: SolveOptions) -> StoppedBy:
     """Bound and plans from a Boolean window model, through OR-Tools CP-SAT."""
     progress.facts |= {"solver": "cpsat", "solver_version": package_version("ortools")}
     evaluator = Evaluator(instance)
-    started = start_window(instance, progress)
+    started = start_window(instance, progress, options)
     if started is None:
         return reason(progress)
-    lp, bound = started
+    rows = started.model_rows()
     begun = time.monotonic()
-    window = lp.window
-    memory_rows = [row for row in lp.rows if row.name.startswith("memory")]
-    if ROUND_THE_LP and not options.deterministic and not progress.is_done():
-        round_window_lp(lp, progress, evaluator, options)
+    if ROUND_THE_LP and not progress.is_done():
+        round_window_lp(started.lp, progress, evaluator, options)
     if not progress.is_done() and progress.seconds_left > LEAST_S:
-        run_cpsat_loop(window, bound, memory_rows, progress, evaluator, options)
+        work = options.work()
+        run_cpsat_loop(started, rows, progress, evaluator, options, work)
     polish(progress, evaluator, options)
-    if options.deterministic:
-        _say_whether_deterministic(progress)
     progress.facts["solve_s"] = time.monotonic() - begun
     return reason(progress)
 
 
 def run_cpsat_loop(
-    window: WindowFormulation,
-    bound: LpBound,
-    memory_rows: Sequence[Row],
+    started: WindowStart,
+    rows: Sequence[Row],
     progress: Progress,
     evaluator: Evaluator,
     options: SolveOptions,
+    work: float | None = None,
+    relaxed_share: float = RELAXED_SHARE,
 ) -> None:
-    """Run the row loop on a CP-SAT model until the gap is closed or time is up."""
+    """Run the row loop on a CP-SAT model until the gap is closed, or time or `work` is used up."""
+    window, bound = started.lp.window, started.bound
     model = CpSatModel(window, tie_break(window), threads=options.threads, seed=options.seed)
     lost = model.integer.rounding_cost_ns(bound.weights) / window.instance.ideal_ns
     progress.note(
@@ -83,29 +80,34 @@ def run_cpsat_loop(
         options,
         source="cpsat",
         bound_source="cpsat bound",
-        work=WORK_SHARE * (options.time_limit or 60.0) if options.deterministic else None,
+        work=work,
     )
-    loop.run(memory_rows, incumbent=lambda: incumbent_point(window, evaluator, progress))
+    loop.run(
+        rows,
+        incumbent=lambda: incumbent_point(window, evaluator, progress, started.order),
+        relaxed_share=relaxed_share,
+    )
 
 
 def incumbent_point(
-    window: WindowFormulation, evaluator: Evaluator, progress: Progress
+    window: WindowFormulation,
+    evaluator: Evaluator,
+    progress: Progress,
+    order: SwapOrder | None = None,
 ) -> Floats | None:
-    """Return the point of the best plan so far, if there is one."""
+    """Return the point of the best plan so far, if there is one.
+
+    With its swaps ordered, if there is an order and that plan runs.
+    """
     if progress.timeline is None:
         return None
     decisions = evaluator.decisions(progress.timeline.plan)
-    sequence, record = evaluator.simulate(decisions)
-    if record.makespan_ns is None:
-        return None
-    return np.array(plan_point(window, decisions, sequence, record), dtype=float)
-
-
-def _say_whether_deterministic(progress: Progress) -> None:
-    cut = progress.seconds_left <= 0.5
-    progress.facts |= {"deterministic": not cut, "threads": 1}
-    if cut:
-        progress.note("the time limit cut the run short: it depends on the machine's speed")
+    for chosen in [order.ordered(decisions), decisions] if order else [decisions]:
+        sequence, record = evaluator.simulate(chosen)
+        if record.makespan_ns is not None:
+            point = plan_point(window, chosen, sequence, record)
+            return np.array(order.complete(point) if order else point, dtype=float)
+    return None
 
 
 def export_cpsat(window: WindowFormulation, rows: Sequence[Row], path: Path | str) -> None:

@@ -29,7 +29,7 @@ def solve_cpsat_schedule(
     instance: Instance, progress: Progress, options: SolveOptions
 ) -> StoppedBy:
     """Optimum of a small instance: schedule model in CP-SAT, plans priced by the simulator."""
-    progress.facts |= {"solver": "cp-sat", "solver_version": package_version("ortools")}
+    progress.facts |= {"solver": "cpsat", "solver_version": package_version("ortools")}
     return solve_schedule(instance, progress, partial(_solve, options), "cpsat-schedule")
 
 

@@ -31,22 +31,28 @@ def solve_exact(instance: Instance, progress: Progress, options: SolveOptions) -
     versions = [package_version(name) or "unknown" for name in ("highspy", "ortools")]
     progress.facts |= {"solver": f"{solver}+cpsat", "solver_version": "+".join(versions)}
     evaluator = Evaluator(instance)
-    started = start_window(instance, progress)
+    started = start_window(instance, progress, options)
     if started is None:
         return reason(progress)
-    lp, bound = started
+    lp, rows = started.lp, started.model_rows()
     begun = time.monotonic()
-    memory_rows = [row for row in lp.rows if row.name.startswith("memory")]
+    # A deterministic run shares work out, not time.
+    milp_share, cpsat_share = (1.0, 1.0) if options.deterministic else (0.6, 0.7)
     if not progress.is_done():
         round_window_lp(lp, progress, evaluator, options)
     polish(progress, evaluator, options, share=0.1)
     if not progress.is_done() and progress.seconds_left > LEAST_S:
-        with PulpModel(lp.window, tie_break(lp.window), solver) as model, progress.share(0.6):
-            run_milp_loop(model, memory_rows, progress, evaluator, options, solver)
+        with (
+            PulpModel(lp.window, tie_break(lp.window), solver) as model,
+            progress.share(milp_share),
+        ):
+            work = options.work(0.5)
+            run_milp_loop(model, rows, progress, evaluator, options, solver, work, 0.8)
     polish(progress, evaluator, options, share=0.3)
     if not progress.is_done() and progress.seconds_left > LEAST_S:
-        with progress.share(0.7):
-            run_cpsat_loop(lp.window, bound, memory_rows, progress, evaluator, options)
+        with progress.share(cpsat_share):
+            work = options.work(0.5)
+            run_cpsat_loop(started, rows, progress, evaluator, options, work, 0.2)
     polish(progress, evaluator, options)
     progress.facts["solve_s"] = time.monotonic() - begun
     return reason(progress)

@@ -11,9 +11,9 @@ from slackopt.instance import Instance
 from slackopt.progress import Progress
 from slackopt.result import StoppedBy
 from slackopt.simulation.evaluator import Evaluator
-from slackopt.solvers.options import SolveOptions
+from slackopt.solvers.options import NODES_PER_UNIT, SolveOptions
 from slackopt.solvers.pulp_model import PulpModel, check_solver
-from slackopt.solvers.row_loop import RowLoop
+from slackopt.solvers.row_loop import RELAXED_SHARE, RowLoop
 from slackopt.solvers.row_model import ModelLimits, ModelRun, OnBound, OnPoint
 from slackopt.solvers.scaling import Floats
 from slackopt.solvers.stages import polish, reason, round_window_lp, start_window
@@ -26,17 +26,17 @@ def solve_milp(instance: Instance, progress: Progress, options: SolveOptions) ->
     version = package_version("highspy") if solver == "highs" else None
     progress.facts |= {"solver": solver, "solver_version": version}
     evaluator = Evaluator(instance)
-    started = start_window(instance, progress)
+    started = start_window(instance, progress, options)
     if started is None:
         return reason(progress)
-    lp, _ = started
+    lp, rows = started.lp, started.model_rows()
     begun = time.monotonic()
-    memory_rows = [row for row in lp.rows if row.name.startswith("memory")]
     if not progress.is_done():
         round_window_lp(lp, progress, evaluator, options)
     if not progress.is_done():
         with PulpModel(lp.window, tie_break(lp.window), solver) as pulp_model:
-            run_milp_loop(pulp_model, memory_rows, progress, evaluator, options, solver)
+            work = options.work()
+            run_milp_loop(pulp_model, rows, progress, evaluator, options, solver, work)
     polish(progress, evaluator, options)
     progress.facts["solve_s"] = time.monotonic() - begun
     return reason(progress)
@@ -44,13 +44,15 @@ def solve_milp(instance: Instance, progress: Progress, options: SolveOptions) ->
 
 def run_milp_loop(
     pulp_model: PulpModel,
-    memory_rows: Sequence[Row],
+    rows: Sequence[Row],
     progress: Progress,
     evaluator: Evaluator,
     options: SolveOptions,
     solver: str,
+    work: float | None = None,
+    relaxed_share: float = RELAXED_SHARE,
 ) -> None:
-    """Run the row loop on a PuLP model until the gap is closed or time is up."""
+    """Run the row loop on a PuLP model until the gap is closed, or time or `work` is used up."""
     model = MilpRows(pulp_model, progress, options)
     loop = RowLoop(
         pulp_model.window,
@@ -60,8 +62,9 @@ def run_milp_loop(
         options,
         source="milp",
         bound_source=f"{solver} bound",
+        work=work,
     )
-    loop.run(memory_rows)
+    loop.run(rows, relaxed_share=relaxed_share)
 
 
 class MilpRows:
@@ -98,11 +101,13 @@ class MilpRows:
             if added is not None and on_bound is not None:
                 on_bound(added)
 
+        work = limits.deterministic_limit
         outcome = self.model.solve(
             time_limit=limits.time_limit,
             gap_ns=limits.gap_ns,
-            threads=self.options.threads,
+            threads=self.options.threads if work is None else 1,
             seed=self.options.seed,
+            max_nodes=None if work is None else max(1, round(work * NODES_PER_UNIT)),
             start=start,
             on_move=take,
         )

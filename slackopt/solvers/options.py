@@ -8,6 +8,12 @@ from typing import Any
 
 from slackopt.errors import InputError
 
+WORK_PER_SECOND = 0.5
+"""Deterministic runs: units of work (about a second of a solver each) per second of the limit."""
+
+NODES_PER_UNIT = 100
+"""Deterministic runs: branch-and-bound nodes per unit of work, for solvers that count nodes."""
+
 
 @dataclass(frozen=True)
 class SolveOptions:
@@ -19,6 +25,7 @@ class SolveOptions:
     seed: int = 0
     solver: str | None = None
     deterministic: bool = False
+    identical_layers: bool = True
 
     def __post_init__(self) -> None:
         limit = self.time_limit
@@ -28,6 +35,12 @@ class SolveOptions:
             raise InputError(f"gap {self.gap}: must be at least 0 and below 1 (0.001 is 0.1 %)")
         if self.threads < 1:
             raise InputError(f"threads {self.threads}: must be at least 1")
+
+    def work(self, share: float = 1.0) -> float | None:
+        """Return the units of work of a share of a deterministic run; None in other runs."""
+        if not self.deterministic:
+            return None
+        return share * WORK_PER_SECOND * (self.time_limit or 60.0)
 
     def recorded(self) -> dict[str, Any]:
         """Return the options as JSON values, for the result."""

@@ -131,6 +131,7 @@ class PulpModel:
         gap_ns: float,
         threads: int,
         seed: int,
+        max_nodes: int | None = None,
         start: Floats | None = None,
         on_move: OnMove | None = None,
     ) -> MilpOutcome:
@@ -145,6 +146,8 @@ class PulpModel:
             Stop at this absolute gap.
         threads, seed
             For the solver.
+        max_nodes
+            Nodes at most, for solvers that count them: a limit that does not depend on speed.
         start
             A point in exact units to start from.
         on_move
@@ -166,6 +169,7 @@ class PulpModel:
             gap=gap_ns / unit,
             threads=threads,
             seed=seed,
+            max_nodes=max_nodes,
             start=None if start is None else start / self.scaling.column,
             on_move=on_solver_move,
         )

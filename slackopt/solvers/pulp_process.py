@@ -69,6 +69,7 @@ class PulpProcess:
         gap: float,
         threads: int,
         seed: int,
+        max_nodes: int | None = None,
         start: Floats | None = None,
         on_move: OnMove | None = None,
     ) -> Report:
@@ -88,6 +89,7 @@ class PulpProcess:
             "gap": gap,
             "threads": threads,
             "seed": seed,
+            "max_nodes": max_nodes,
             "start": start,
         }
         try:

@@ -156,6 +156,8 @@ def highs(
         "log_file": "solver.log",
         "mip_min_logging_interval": 0.5,
     }
+    if request["max_nodes"] is not None:
+        options["mip_max_nodes"] = request["max_nodes"]
 
     def spread(values: Any) -> Any:
         """Put values of HiGHS's columns, which lack unused variables, into ours."""
@@ -236,6 +238,7 @@ def cbc(
         gapAbs=request["gap"],
         threads=request["threads"] if request["threads"] > 1 else None,
         warmStart=request["start"] is not None,
+        maxNodes=request["max_nodes"],
         keepFiles=True,  # in the current folder, under names without a path to split at blanks
         logPath="solver.log",
         options=[f"randomSeed {seed}", f"randomCbcSeed {seed}"],
@@ -274,6 +277,7 @@ def other(
         "gapAbs": request["gap"],
         "threads": request["threads"],
         "warmStart": request["start"] is not None,
+        "maxNodes": request["max_nodes"],
     }
     options = {name: value for name, value in wanted.items() if name in known}
     limit = max(left - ROOM_S, 0.4 * left)

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from slackopt.formulations.drained import most_violated_drained_row
+from slackopt.formulations.host_rows import most_violated_host_room
 from slackopt.formulations.linear import Row
 from slackopt.formulations.separation import most_violated_keys
 from slackopt.formulations.window import UNITS_PER_BYTE, MemoryKey, WindowFormulation
@@ -60,25 +61,36 @@ def try_point(window: WindowFormulation, evaluator: Evaluator, x: Floats) -> Tri
         for t, column in window.swap.items():
             point[column] = float(decisions[t] == SWAP)
         keys = [key for _, key in most_violated_keys(window, point, 1e-5 * budget, 20)]
-        rows += [window.memory_row(key) for key in keys]
+        rows += [window.row(key.name) for key in keys]
         sequence, record = evaluator.simulate(decisions)
         if record.out_of_memory is not None:
             oom = record.out_of_memory
             slot = sequence.slots[len(record.job_starts_ns)]
-            rows.append(margin_row(window, slot, oom.asked_bytes - oom.free_bytes))
+            margin = margin_row(window, point, slot, oom.asked_bytes - oom.free_bytes)
+            # Where swaps overfill the host, a margin on the device would ask for more swaps.
+            rows.append(most_violated_host_room(window, point) or margin)
             continue
         plans.append((record.job_ends_ns[-1], decisions))
-        for slot, _ in memory_stalls(sequence, record)[:3]:
+        stalls = memory_stalls(sequence, record)[:3]
+        room = most_violated_host_room(window, point) if stalls else None
+        if room is not None:
+            rows.append(room)
+        for slot, _ in stalls:
             drained = most_violated_drained_row(window, dict(enumerate(point)), slot)
             if drained is not None:
                 rows.append(drained)
     return TriedPoint(sorted(plans), rows)
 
 
-def margin_row(window: WindowFormulation, slot: int, missing_bytes: int) -> Row:
-    """Tighten the memory row of an op at which a plan ran out by the bytes that it lacked."""
+def margin_row(window: WindowFormulation, x: Floats, slot: int, missing_bytes: int) -> Row:
+    """Ask for less memory at an op at which a plan ran out: by the bytes that it lacked.
+
+    Less than at `x`, its point: where the plan ran out in a rerun, whose outputs and workspace the
+    memory row doesn't count, there was room to spare in the row.
+    """
     row = window.memory_row(MemoryKey(slot, at_end=False))
-    upper = row.upper - max(missing_bytes, 1) * UNITS_PER_BYTE
+    used = int(sum(a * float(x[j]) for j, a in row.coefficients.items()))
+    upper = min(row.upper, used) - max(missing_bytes, 1) * UNITS_PER_BYTE
     return Row(f"memory_margin[{slot},{upper}]", row.coefficients, upper)
 
 
@@ -89,6 +101,7 @@ def rounded_plans(
     gap_ns: float,
     deadline: float | None = None,
     rounds: int = 40,
+    max_nodes: int | None = None,
 ) -> Iterator[list[int]]:
     """Yield decision vectors that run, each faster than those before.
 
@@ -104,6 +117,9 @@ def rounded_plans(
         `time.monotonic` value at which to stop.
     rounds
         LP solves at most.
+    max_nodes
+        Nodes of each integer model at most, in the place of two seconds: for runs that do not
+        depend on the machine's speed.
     """
     window = lp.window
     lp.break_ties(tie_break(window))
@@ -113,14 +129,15 @@ def rounded_plans(
     rng = random.Random(0)  # noqa: S311 - no secret
     for _ in range(rounds):
         point = lp.solve(deadline=deadline)
-        left = 60.0 if deadline is None else deadline - time.monotonic()
+        left = 1e9 if deadline is None else deadline - time.monotonic()
         if point.infeasible or not point.converged or left <= 0:
             return
         x = lp.restricted_mip(
             point.x,
             free,
             gap_ns=gap_ns,
-            time_limit=min(2.0, left),
+            time_limit=min(2.0, left) if max_nodes is None else left,
+            max_nodes=max_nodes,
             rng=rng if stuck else None,
         )
         new: dict[str, Row] = {}

@@ -2,8 +2,9 @@
 
 One loop serves both ends (docs/formulations.md). While the model holds relaxed rows only, its
 bound is a lower bound for every plan. Each of its points is turned into decisions and simulated;
-memory rows that the point violates, and rows that make the next point safe where the simulator
-waited or ran out of memory, are added, and the model is solved again.
+rows that the point violates, and rows that make the next point safe where the simulator waited or
+ran out of memory, are found. In the first phase only relaxed rows are added, for the bound; in the
+second those that make points safe as well, for plans.
 """
 
 from __future__ import annotations
@@ -20,8 +21,11 @@ from slackopt.solvers.rounding import try_point
 from slackopt.solvers.row_model import ModelLimits, ModelRun, RowModel
 from slackopt.solvers.scaling import Floats
 
-UNSAFE_FOR_BOUNDS = ("drained", "memory_margin")
+UNSAFE_FOR_BOUNDS = ("drained", "memory_margin", "host_room")
 """Kinds of rows that cut off plans: with them a model bounds nothing."""
+
+RELAXED_SHARE = 0.4
+"""Share of the time, or of the work, that the first phase gets by default."""
 
 
 class RowLoop:
@@ -63,6 +67,8 @@ class RowLoop:
         self.work_left = work
         self.names: set[str] = set()
         self.relaxed = True
+        self.first_phase = True
+        self.set_aside: dict[str, Row] = {}
         self.runs: list[ModelRun] = []
 
     def run(
@@ -70,12 +76,11 @@ class RowLoop:
         memory_rows: Sequence[Row],
         *,
         incumbent: Callable[[], Floats | None] | None = None,
+        relaxed_share: float = RELAXED_SHARE,
         rounds: int = 60,
         patience: float = 4.0,
     ) -> None:
-        """Run until the gap is closed, nothing new is found at the finest tolerance, or time is up.
-
-        The first solves are coarse: their points show the missing rows sooner.
+        """Run both phases until the gap is closed, nothing new is found, or time is up.
 
         Parameters
         ----------
@@ -83,16 +88,38 @@ class RowLoop:
             To start with, beside the static rows.
         incumbent
             Gives the point of the best plan: where to start when the last point has been cut off.
+        relaxed_share
+            Share of the time, or of the work, that the first phase gets at most.
         rounds
-            Solves at most.
+            Solves of a phase at most.
         patience
             Seconds for a solve; doubled whenever they did not suffice.
         """
+        self._add([*self.window.static_rows(), *memory_rows])
+        work = self.work_left
+        if work is None:
+            with self.progress.share(relaxed_share):
+                self._phase(incumbent, rounds, patience)
+        else:
+            self.work_left = relaxed_share * work
+            self._phase(incumbent, rounds, patience)
+            self.work_left += (1 - relaxed_share) * work
+        self.first_phase = False
+        self._add(list(self.set_aside.values()))
+        self._phase(incumbent, rounds, patience)
+
+    def _phase(
+        self, incumbent: Callable[[], Floats | None] | None, rounds: int, patience: float
+    ) -> None:
+        """Solve, simulate and add rows until nothing new is found at the finest tolerance.
+
+        The first solves are coarse: their points show the missing rows sooner.
+        """
         start = None if incumbent is None else incumbent()
         progress, ideal = self.progress, self.window.instance.ideal_ns
-        finest = max(self.options.gap / 2, 2e-5)
+        gap = self.options.gap
+        finest = max(gap / 10, 5e-6) if self.first_phase else max(gap / 2, 2e-5)
         tolerance = max(3e-4, finest)
-        self._add([*self.window.static_rows(), *memory_rows])
         for _ in range(rounds):
             left = progress.seconds_left
             if progress.is_done() or left < 0.5 or self.work_left == 0:
@@ -110,7 +137,7 @@ class RowLoop:
             if found.status == "limit":
                 patience *= 2
             elif tolerance > finest:
-                tolerance = max(tolerance / 3, finest)
+                tolerance = max(tolerance / (10 if self.first_phase else 3), finest)
             else:
                 return
 
@@ -160,8 +187,12 @@ class RowLoop:
         return tried.rows
 
     def _add(self, rows: Sequence[Row]) -> int:
+        """Add the new rows, those that cut off plans in the second phase only; return how many."""
         new = {row.name: row for row in rows if row.name not in self.names}
-        if any(name.startswith(UNSAFE_FOR_BOUNDS) for name in new):
+        unsafe = [name for name in new if name.startswith(UNSAFE_FOR_BOUNDS)]
+        if self.first_phase:
+            self.set_aside |= {name: new.pop(name) for name in unsafe}
+        elif unsafe:
             self.relaxed = False
         self.names.update(new)
         self.model.add_rows(list(new.values()))

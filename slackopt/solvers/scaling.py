@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slackopt.formulations.linear import Row
-from slackopt.formulations.window import UNITS_PER_BYTE, WindowFormulation
+from slackopt.formulations.window import UNITS_PER_BYTE, WindowFormulation, counts_bytes
 
 Floats = npt.NDArray[np.float64]
 
@@ -47,8 +47,8 @@ class Scaling:
         return scaled
 
     def row_unit(self, row: Row) -> float:
-        """Return the unit of a row: fixed for memory rows, else its largest coefficient."""
-        if row.name.startswith("memory"):
+        """Return the unit of a row: fixed where it counts bytes, else its largest coefficient."""
+        if counts_bytes(row):
             return self.memory
         return max([1.0, *(abs(a) * float(self.column[j]) for j, a in row.coefficients.items())])
 

@@ -3,22 +3,38 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 
-from slackopt.formulations.window import WindowFormulation
+from slackopt.formulations.linear import Row
+from slackopt.formulations.swap_order import SwapOrder
+from slackopt.formulations.window import WindowFormulation, is_lazy
 from slackopt.heuristics import NoPlanError, heuristics
 from slackopt.heuristics.common.exchange import local_search
 from slackopt.instance import Instance
 from slackopt.progress import Progress
 from slackopt.result import StoppedBy
 from slackopt.simulation.evaluator import Evaluator
-from slackopt.solvers.options import SolveOptions
+from slackopt.solvers.options import NODES_PER_UNIT, SolveOptions
 from slackopt.solvers.rounding import rounded_plans
 from slackopt.solvers.window_lp import LpBound, WindowLp
 
-STARTING_RULES = ("slackswap-timeline", "slackswap", "keep-all", "swap-all", "recompute-all")
+STARTING_RULES = (
+    "keep-all",
+    "slackswap-timeline",
+    "slackswap",
+    "recompute-all",
+    "selective",
+    "layer-checkpoint",
+    "knapsack",
+    "swap-all",
+)
+"""Cheap rules: those that mostly swap, and those that only recompute, for slow links."""
 
 DETERMINISTIC_EVALUATIONS = 500
 """Plans that `polish` prices in a deterministic run."""
+
+DETERMINISTIC_ROUNDS = 12
+"""Rounds of `round_window_lp` in a deterministic run."""
 
 
 def offer_starting_plans(instance: Instance, progress: Progress) -> None:
@@ -45,8 +61,32 @@ def offer_lp_bound(lp: WindowLp, progress: Progress) -> LpBound:
     return bound
 
 
-def start_window(instance: Instance, progress: Progress) -> tuple[WindowLp, LpBound] | None:
-    """Offer the starting plans and the LP bound; return both, or None if the run is over.
+@dataclass(frozen=True)
+class WindowStart:
+    """What methods on window rows start from.
+
+    Attributes
+    ----------
+    lp, bound
+        The window LP, and what it proved.
+    order
+        Rows for identical layers; None if they are switched off.
+    """
+
+    lp: WindowLp
+    bound: LpBound
+    order: SwapOrder | None
+
+    def model_rows(self) -> list[Row]:
+        """Rows to start a model with, beside the static rows."""
+        lazy_rows = [row for row in self.lp.rows if is_lazy(row)]
+        return [*lazy_rows, *(self.order.rows() if self.order else [])]
+
+
+def start_window(
+    instance: Instance, progress: Progress, options: SolveOptions
+) -> WindowStart | None:
+    """Offer the starting plans and the LP bound; return the start, or None if the run is over.
 
     It is over if a starting plan adds no time at all, time is up, or the LP has no point.
     """
@@ -57,20 +97,34 @@ def start_window(instance: Instance, progress: Progress) -> tuple[WindowLp, LpBo
     if progress.seconds_left <= 0:
         return None
     begun = time.monotonic()
-    lp = WindowLp(WindowFormulation(instance))
+    window = WindowFormulation(instance)
+    order = SwapOrder(window) if options.identical_layers else None
+    lp = WindowLp(window)
     progress.facts["build_s"] = time.monotonic() - begun
     bound = offer_lp_bound(lp, progress)
-    return None if bound.infeasible else (lp, bound)
+    return None if bound.infeasible else WindowStart(lp, bound, order)
 
 
 def round_window_lp(
     lp: WindowLp, progress: Progress, evaluator: Evaluator, options: SolveOptions
 ) -> None:
-    """Offer rounded plans until the gap is closed, or a third of the time left is used."""
-    left = progress.seconds_left
-    deadline = None if progress.deadline is None else time.monotonic() + left / 3
+    """Offer rounded plans until the gap is closed, or a third of the time left is used.
+
+    A deterministic run counts rounds and nodes instead of seconds.
+    """
     gap_ns = max(options.gap / 2, 5e-5) * lp.window.instance.ideal_ns
-    for decisions in rounded_plans(lp, evaluator, gap_ns=gap_ns, deadline=deadline):
+    if options.deterministic:
+        plans = rounded_plans(
+            lp,
+            evaluator,
+            gap_ns=gap_ns,
+            deadline=progress.deadline,
+            rounds=DETERMINISTIC_ROUNDS,
+            max_nodes=NODES_PER_UNIT,
+        )
+    else:
+        plans = rounded_plans(lp, evaluator, gap_ns=gap_ns, deadline=_part(progress, 1 / 3))
+    for decisions in plans:
         progress.offer_decisions(evaluator, decisions, "rounding")
         if progress.is_done():
             return
@@ -79,22 +133,31 @@ def round_window_lp(
 def polish(
     progress: Progress, evaluator: Evaluator, options: SolveOptions, *, share: float = 1.0
 ) -> None:
-    """Search around the best plan until the gap is closed or a share of the time left is used."""
+    """Search around the best plan until the gap is closed or a share of the time left is used.
+
+    A deterministic run counts evaluations instead of seconds.
+    """
     if progress.timeline is None or progress.is_done():
         return
     start = evaluator.decisions(progress.timeline.plan)
-    left = progress.seconds_left
     found = local_search(
         evaluator,
         start,
         seed=options.seed,
-        deadline=None if progress.deadline is None else time.monotonic() + share * left,
+        deadline=progress.deadline if options.deterministic else _part(progress, share),
         max_evaluations=DETERMINISTIC_EVALUATIONS if options.deterministic else None,
     )
     for decisions in found:
         progress.offer_decisions(evaluator, decisions, "local search")
         if progress.is_done():
             return
+
+
+def _part(progress: Progress, share: float) -> float | None:
+    """Return the `time.monotonic` value at which a share of the time left will be used."""
+    if progress.deadline is None:
+        return None
+    return time.monotonic() + share * max(progress.seconds_left, 0.0)
 
 
 def reason(progress: Progress) -> StoppedBy:

@@ -7,7 +7,7 @@ import numpy as np
 from slackopt.formulations.window import WindowFormulation
 from slackopt.solvers.scaling import Floats
 
-TIE_BREAK_UNITS = 2.0
+TIE_BREAK_UNITS = 0.2
 """Most that all tie-breaks together add to the objective, in units of 1e-5 of the ideal step."""
 
 

@@ -25,7 +25,7 @@ from slackopt.formulations.certificate import (
 )
 from slackopt.formulations.linear import Row
 from slackopt.formulations.separation import most_violated_keys
-from slackopt.formulations.window import WindowFormulation
+from slackopt.formulations.window import WindowFormulation, is_lazy
 from slackopt.solvers.scaling import Floats, Scaling
 
 
@@ -42,7 +42,7 @@ class LpBound:
     x
         The last LP point, one value per column (stalls in ns).
     row_names
-        Memory rows present at the end.
+        Separated rows present at the end.
     objective_ns
         LP value as the solver reports it; for the log only.
     converged
@@ -166,7 +166,7 @@ class WindowLp:
             if left is not None and left <= 0:
                 break
             self.highs.setOptionValue("time_limit", 1e30 if left is None else left)
-            self.highs.run()
+            run_highs(self.highs)
             status = self.highs.getModelStatus()
             if status == highspy.HighsModelStatus.kInfeasible:
                 found.infeasible = True
@@ -191,10 +191,10 @@ class WindowLp:
             present.update(key.name for key in new)
             # What this round proved would be lost if time ran out in the next one.
             last_duals = [] if certified else list(self.highs.getSolution().row_dual)
-            self.add_rows([self.window.memory_row(key) for key in new])
+            self.add_rows([self.window.row(key.name) for key in new])
         if last_duals:
             self._certify(found, last_duals, on_round)
-        found.row_names = [row.name for row in self.rows if row.name.startswith("memory")]
+        found.row_names = [row.name for row in self.rows if is_lazy(row)]
         found.seconds = time.monotonic() - begun
         return found
 
@@ -214,7 +214,7 @@ class WindowLp:
         if not self.certifies:
             return {}
         self.highs.setOptionValue("presolve", "off")
-        self.highs.run()
+        run_highs(self.highs)
         _, found, ray = self.highs.getDualRay()  # type: ignore[attr-defined]
         if not found:
             return {}
@@ -238,6 +238,7 @@ class WindowLp:
         *,
         gap_ns: float,
         time_limit: float,
+        max_nodes: int | None = None,
         rng: random.Random | None = None,
     ) -> Floats | None:
         """Solve the integer model with most decisions fixed where they are integral in `x`.
@@ -249,7 +250,7 @@ class WindowLp:
         free_columns
             How many integral decisions stay free: those of the smallest reduced cost, which the
             LP could exchange at no loss. Fractional ones are always free.
-        gap_ns, time_limit
+        gap_ns, time_limit, max_nodes
             When to stop.
         rng
             If given, reduced costs are weighed at random, so that other decisions are free.
@@ -279,7 +280,9 @@ class WindowLp:
         mip.setOptionValue("mip_rel_gap", 0.0)
         mip.setOptionValue("mip_abs_gap", gap_ns / self.scaling.time_ns)
         mip.setOptionValue("time_limit", max(time_limit, 0.01))
-        mip.run()
+        if max_nodes is not None:
+            mip.setOptionValue("mip_max_nodes", max_nodes)
+        run_highs(mip)
         feasible = highspy.SolutionStatus.kSolutionStatusFeasible
         if mip.getInfo().primal_solution_status != feasible:
             return None
@@ -294,6 +297,17 @@ class WindowLp:
             if dual < 0
         }
         return weights_from_duals(self.window, exact)
+
+
+def run_highs(highs: highspy.Highs) -> None:
+    """Run a solver, also where HiGHS ran with another number of threads in this process before.
+
+    HiGHS keeps the scheduler of its first run, and refuses to run with other settings.
+    """
+    highs.run()
+    if highs.getModelStatus() == highspy.HighsModelStatus.kNotset:
+        highspy.Highs.resetGlobalScheduler(True)
+        highs.run()
 
 
 def new_highs() -> highspy.Highs:
