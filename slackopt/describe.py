@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from slackopt.batch.run import Run
 from slackopt.errors import InfeasibleError
 from slackopt.graph import Graph
 from slackopt.instance import Instance
+from slackopt.library.records import Best, Certificate
 from slackopt.plan import Plan
 from slackopt.records import Record
 from slackopt.result import Result
 
 
 def describe(record: Record) -> dict[str, Any]:
-    """Describe a graph, an instance, a plan or a result.
+    """Describe a graph, an instance, a plan, a result or a run of a batch.
 
     Parameters
     ----------
@@ -33,6 +35,14 @@ def describe(record: Record) -> dict[str, Any]:
         return describe_plan(record)
     if isinstance(record, Result):
         return describe_result(record)
+    if isinstance(record, Run):
+        return describe_run(record)
+    if isinstance(record, Best):
+        return {"format": record.format, "family": record.family, "entries": len(record.entries)}
+    if isinstance(record, Certificate):
+        return record.model_dump(mode="json", exclude={"schema_version", "weights"}) | {
+            "rows": len(record.weights)
+        }
     raise TypeError(f"nothing is known about a {type(record).__name__}")
 
 
@@ -136,3 +146,9 @@ def describe_result(result: Result) -> dict[str, Any]:
         "bound_certificate_rows": None if certificate is None else len(certificate),
         "plan": None if result.plan is None else describe_plan(result.plan),
     }
+
+
+def describe_run(run: Run) -> dict[str, Any]:
+    """Describe a run of a batch: task, outcome, and its result in short."""
+    fields = run.model_dump(mode="json", exclude={"result", "schema_version"})
+    return fields | {"result": None if run.result is None else describe_result(run.result)}

@@ -8,15 +8,25 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from slackopt.batch.run import Run
 from slackopt.errors import InputError
 from slackopt.graph import Graph
 from slackopt.instance import Instance
+from slackopt.library.records import Best, Certificate
 from slackopt.plan import Plan
 from slackopt.records import SCHEMA_VERSION, Record
 from slackopt.result import Result
 
 FORMATS: Mapping[str, type[Record]] = MappingProxyType(
-    {"graph": Graph, "instance": Instance, "plan": Plan, "result": Result}
+    {
+        "graph": Graph,
+        "instance": Instance,
+        "plan": Plan,
+        "result": Result,
+        "run": Run,
+        "best": Best,
+        "certificate": Certificate,
+    }
 )
 """Every file format, by name."""
 
@@ -32,7 +42,7 @@ def json_schema(name: str) -> dict[str, Any]:
     Parameters
     ----------
     name
-        ``graph``, ``instance``, ``plan`` or ``result``.
+        ``graph``, ``instance``, ``plan``, ``result``, ``run``, ``best`` or ``certificate``.
 
     Raises
     ------

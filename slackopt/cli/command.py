@@ -19,8 +19,10 @@ _SHARED = {
 }
 
 
-def add_command(app: typer.Typer, function: Callable[..., Answer], example: str) -> None:
-    """Add a function as a command of the same name.
+def add_command(
+    app: typer.Typer, function: Callable[..., Answer], example: str, name: str | None = None
+) -> None:
+    """Add a function as a command of the same name, or of another one.
 
     Parameters
     ----------
@@ -30,6 +32,8 @@ def add_command(app: typer.Typer, function: Callable[..., Answer], example: str)
         Returns the answer; errors are raised. Its docstring is the help.
     example
         A whole command line, shown in the help.
+    name
+        Name of the command; that of the function by default.
     """
 
     @wraps(function)
@@ -47,4 +51,4 @@ def add_command(app: typer.Typer, function: Callable[..., Answer], example: str)
     parameters = [*signature.parameters.values(), *shared]
     vars(command)["__signature__"] = signature.replace(parameters=parameters)
     command.__annotations__ = {p.name: p.annotation for p in parameters}
-    app.command(name=function.__name__, epilog=f"Example: {example}")(command)
+    app.command(name=name or function.__name__, epilog=f"Example: {example}")(command)
