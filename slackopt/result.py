@@ -25,7 +25,7 @@ class WindowMultiplier(Record):
     """
 
     row: str
-    weight: Annotated[str, Field(pattern=r"^[0-9]+(/[0-9]+)?$")]
+    weight: Annotated[str, Field(pattern=r"^[0-9]+(/0*[1-9][0-9]*)?$")]
 
 
 class Result(Record):

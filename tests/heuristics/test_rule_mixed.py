@@ -8,8 +8,11 @@ from handmade import chain, checked, decided, instance, link, step
 from slackopt import InputError, Instance, Plan
 from slackopt.heuristics import NoPlanError, heuristics
 from slackopt.heuristics.common.copies import CopyQueues
+from slackopt.heuristics.common.exchange import _actions
 from slackopt.heuristics.common.sources import Sources
 from slackopt.lifetimes import Lifetimes
+from slackopt.simulation.evaluator import Evaluator
+from slackopt.simulation.sequence import RECOMPUTE
 
 
 def run(rule: str, question: Instance, **options: object) -> Plan:
@@ -219,3 +222,23 @@ def test_a_batch_tensor_without_a_backward_use_can_be_a_source() -> None:
     graph = step(ops, {"mask": 1, "a0": 10, "a1": 10, "a2": 10}, not_swappable=["a0"])
     plan = run("slackswap", instance(graph, 22))
     assert decided(plan, "recompute") == {"a0"}
+
+
+def test_local_search_keeps_a_batch_tensor_that_reruns_read() -> None:
+    ops = [
+        ("f0", "f", 1, ["batch"], ["a0"]),
+        ("f1", "f", 3, ["a0"], ["a1"]),
+        ("f2", "f", 1, ["a1"], ["a2"]),
+        ("f3", "f", 1, ["a2"], ["a3"]),
+        ("b3", "b", 1, ["a3"], []),
+        ("b2", "b", 1, ["a2"], []),
+        ("b1", "b", 1, ["a1"], []),
+    ]
+    graph = step(ops, {"batch": 5, "a0": 10, "a1": 10, "a2": 10, "a3": 10})
+    question = instance(graph, 25)
+    evaluator = Evaluator(question)
+    batch = question.graph.tensor_index["batch"]
+    for t in evaluator.life.candidates:
+        for action in _actions(evaluator, t):
+            assert (batch, RECOMPUTE) not in action.decisions
+    run("local-search", question, time_limit=None, max_evaluations=200)

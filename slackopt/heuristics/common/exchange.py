@@ -122,11 +122,17 @@ def _actions(evaluator: Evaluator, t: int) -> list[_Action]:
         found.append(_Action(codes, life.durations_ns[j], 0, kept))
         chain = rerun_ops(life, t)
         if sources and chain is not None:
-            dropped = {
-                q for k in chain for q in life.inputs[k] if life.first_backward_use[q] == ABSENT
-            }
-            codes = ((t, RECOMPUTE), *((q, RECOMPUTE) for q in sorted(dropped)))
-            found.append(_Action(codes, sum(life.durations_ns[k] for k in chain), 0, ()))
+            read = {q for k in chain for q in life.inputs[k]}
+            passed = sorted(q for q in read if life.first_backward_use[q] == ABSENT)
+            codes = ((t, RECOMPUTE),)
+            kept = ()
+            for q in passed:
+                if life.can_recompute(q):
+                    codes += ((q, RECOMPUTE),)
+                else:  # the batch, say: a rerun can read it only if it stays
+                    codes += ((q, KEEP),)
+                    kept += ((life.last_forward_use[q] + 1, use, life.sizes_bytes[q]),)
+            found.append(_Action(codes, sum(life.durations_ns[k] for k in chain), 0, kept))
     return found
 
 
