@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Literal, get_args
 
 from slackopt.errors import InputError
 from slackopt.graph import Graph
 from slackopt.profiles.accelerators import Accelerator, Dtype, get_accelerator
-from slackopt.profiles.blocks import Shape, Tape, append_block
 from slackopt.profiles.builder import StepBuilder
 from slackopt.profiles.presets import Preset, get_preset
+from slackopt.profiles.shape import Shape
+from slackopt.profiles.steps import (
+    append_encoder_decoder_step,
+    append_stack_step,
+    append_vision_step,
+)
+from slackopt.profiles.tape import Tape
 
 Attention = Literal["flash", "eager"]
+Experts = Literal["grouped", "separate"]
 
 ELEMENT_BYTES = {"bf16": 2, "fp16": 2, "fp32": 4}
-TOKEN_BYTES = 8
-"""Token ids and labels are 64-bit integers."""
 
 MAX_SETTING = 10**7
 """Largest batch, sequence length and number of layers."""
@@ -26,7 +32,10 @@ def transformer(
     *,
     batch: int | None = None,
     seq: int | None = None,
+    target_seq: int | None = None,
+    image_size: int | None = None,
     attention: Attention = "flash",
+    experts: Experts | None = None,
     dropout: bool | None = None,
     accelerator: str = "a100",
     num_layers: int | None = None,
@@ -36,28 +45,38 @@ def transformer(
 ) -> Graph:
     """Make the graph of one training step of a transformer.
 
-    The step is: embedding and its dropout; the blocks (`slackopt.profiles.blocks` lists their ops
-    and what each saves); a final norm, the head (``2*b*s*h*V`` FLOPs for vocabulary ``V``), and
-    the loss as PyTorch computes it, a log-softmax that saves its output, ``b*s*V`` elements, and
-    the negative log-likelihood; then all backward ops in reverse order. Op times come from
-    `slackopt.profiles.roofline`. Parameters, their gradients and the optimizer are no part of
-    the graph: they are statics outside the activation budget.
+    The step of an encoder or decoder is: embedding and its dropout; the blocks
+    (`slackopt.profiles.blocks` and `slackopt.profiles.experts` list their ops and what each saves);
+    a final norm, the head (``2*b*s*h*V`` FLOPs for vocabulary ``V``), and the loss as PyTorch
+    computes it, a log-softmax that saves its output, ``b*s*V`` elements, and the negative
+    log-likelihood; then all backward ops in reverse order. `slackopt.profiles.steps` has the
+    steps of the other architectures. Op times come from `slackopt.profiles.roofline`. Parameters,
+    their gradients and the optimizer are no part of the graph: they are statics outside the
+    activation budget.
 
     Parameters
     ----------
     preset
-        A name in `slackopt.profiles.presets`: ``bert-large``, ``gpt2-xl``, ``llama-7b``.
+        A name in `slackopt.profiles.presets`, e.g. ``bert-large``, ``gpt2-xl``, ``llama-7b``,
+        ``t5-large``, ``vit-large``, ``mixtral-8x7b``.
     batch, seq
-        Sequences per step and tokens per sequence; the preset's by default.
+        Sequences per step and tokens per sequence; the preset's by default. A vision model has
+        one token for each patch of its images and one more, and takes no `seq`.
+    target_seq
+        Tokens per sequence of the decoder, for models with an encoder and a decoder.
+    image_size
+        Width of the images in pixels, a multiple of the patch, for vision models.
     attention
         ``flash`` (one fused op) or ``eager`` (scores, softmax, dropout, context).
+    experts
+        For mixtures of experts: ``grouped`` (default; one op for all experts) or ``separate``.
     dropout
         Whether the model trains with dropout; the preset's by default. With dropout, flash
         attention keeps its random state instead of a mask.
     accelerator
         A name in `slackopt.profiles.accelerators`.
     num_layers
-        Number of blocks; the preset's by default.
+        Number of blocks, in encoder and decoder each; the preset's by default.
     dtype
         Format of parameters and activations: ``bf16``, ``fp16`` or ``fp32``.
     activation_gradients
@@ -75,7 +94,8 @@ def transformer(
     Raises
     ------
     InputError
-        For an unknown preset, accelerator or setting, and for sizes below 1.
+        For an unknown preset, accelerator or setting, for sizes below 1, and for a setting that
+        the architecture does not have.
 
     Notes
     -----
@@ -88,35 +108,37 @@ def transformer(
     (60, 'layer 0/attention/norm')
     """
     model = get_preset(preset)
+    _refuse("target_seq", target_seq, model, model.target_seq)
+    _refuse("image_size", image_size, model, model.image_size)
+    _refuse("experts", experts, model, model.num_experts)
+    if model.image_size is not None and seq is not None:
+        raise InputError(f"seq {seq!r}: the tokens of {preset!r} follow from its image_size")
     batch = _positive("batch", batch, model.batch)
     seq = _positive("seq", seq, model.seq)
-    num_layers = _positive("num_layers", num_layers, model.num_layers)
+    num_encoder = _positive("num_layers", num_layers, model.num_layers)
     _one_of("attention", attention, get_args(Attention))
     _one_of("dtype", dtype, get_args(Dtype))
     chip = get_accelerator(accelerator)
     chip.peak(dtype)
-    shape = Shape(
-        batch=batch,
-        seq=seq,
-        hidden=model.hidden,
-        heads=model.heads,
-        ffn=model.ffn,
-        element_bytes=ELEMENT_BYTES[dtype],
-        gated=model.gated,
-        dropout=model.dropout if dropout is None else dropout,
-        flash=attention == "flash",
-    )
-    builder = StepBuilder(chip, dtype=dtype, activation_gradients=activation_gradients)
-    _append_step(Tape(builder, shape), num_layers, model.vocab)
     settings: dict[str, Any] = {
         "batch": batch,
         "seq": seq,
         "attention": attention,
-        "dropout": shape.dropout,
-        "num_layers": num_layers,
+        "dropout": model.dropout if dropout is None else dropout,
+        "num_layers": num_encoder,
         "dtype": dtype,
         "activation_gradients": activation_gradients,
     }
+    if model.target_seq is not None:
+        settings["target_seq"] = _positive("target_seq", target_seq, model.target_seq)
+    if model.image_size is not None:
+        settings |= _image_settings(model, image_size)
+    if model.num_experts is not None:
+        settings["experts"] = "grouped" if experts is None else experts
+        _one_of("experts", settings["experts"], get_args(Experts))
+    builder = StepBuilder(chip, dtype=dtype, activation_gradients=activation_gradients)
+    tape = Tape(builder, element_bytes=ELEMENT_BYTES[dtype], dropouts=settings["dropout"])
+    _append_step(tape, model, settings)
     return Graph(
         name=name or f"{model.name}-{attention}",
         ops=tuple(builder.ops),
@@ -132,42 +154,80 @@ def transformer(
     )
 
 
-def _append_step(tape: Tape, num_layers: int, vocab: int) -> None:
-    shape, builder = tape.shape, tape.builder
-    tokens = builder.tensor("batch/tokens", shape.tokens * TOKEN_BYTES, "input")
-    labels = builder.tensor("batch/labels", shape.tokens * TOKEN_BYTES, "input")
+def _append_step(tape: Tape, model: Preset, settings: dict[str, Any]) -> None:
+    shape = _shape(tape, model, settings)
+    num_layers = settings["num_layers"]
+    if model.target_seq is not None:
+        # Without an override, each stack has its own number of blocks.
+        overridden = num_layers != model.num_layers
+        decoder_layers = model.decoder_layers or num_layers
+        append_encoder_decoder_step(
+            tape,
+            shape,
+            replace(shape, seq=settings["target_seq"], memory_seq=shape.seq),
+            encoder_layers=num_layers,
+            decoder_layers=num_layers if overridden else decoder_layers,
+            vocab=model.vocab,
+        )
+    elif model.patch_size is not None:
+        append_vision_step(
+            tape,
+            shape,
+            num_layers,
+            image_size=settings["image_size"],
+            patch_size=model.patch_size,
+            classes=model.vocab,
+        )
+    else:
+        append_stack_step(tape, shape, num_layers, model.vocab)
 
-    stream = builder.tensor("embedding/lookup.out", shape.hidden_bytes)
-    # Each token reads a row of the table; its gradient is added to the same row.
-    row_bytes = shape.hidden_bytes
-    builder.forward("embedding/lookup", "embedding", [tokens], [stream], extra_bytes=row_bytes)
-    looked_up = stream
 
-    def embedding_backward() -> None:
-        inputs = [tape.grads[looked_up], tokens]
-        builder.backward("embedding/lookup", "embedding", inputs, [], extra_bytes=2 * row_bytes)
-
-    tape.later(embedding_backward)
-    stream = tape.dropout("embedding/dropout", "embedding", stream)
-    for index in range(num_layers):
-        stream = append_block(tape, f"layer {index}", stream)
-    normed = tape.norm("head/norm", "head", stream)
-    (logits,) = tape.linear("head/logits", "head", normed, {"out": vocab})
-    scores = tape.pointwise(
-        "loss/log-softmax", "loss", [logits], builder.size(logits), saves="output"
+def _shape(tape: Tape, model: Preset, settings: dict[str, Any]) -> Shape:
+    shape = Shape(
+        batch=settings["batch"],
+        seq=settings["seq"],
+        hidden=model.hidden,
+        heads=model.heads,
+        ffn=model.ffn,
+        element_bytes=tape.element_bytes,
+        gated=model.gated,
+        flash=settings["attention"] == "flash",
+        kv_heads=model.kv_heads or model.heads,
+        window=model.window,
+        num_experts=model.num_experts or 0,
+        top_k=model.top_k or 0,
+        separate_experts=settings.get("experts") == "separate",
     )
-    loss = builder.tensor("loss/nll.out", 4, "loss")
-    # It gathers one log-probability per token and does not read the others.
-    unread = builder.size(scores) - shape.tokens * shape.element_bytes
-    builder.forward("loss/nll", "loss", [scores, labels], [loss], extra_bytes=-unread)
-    tape.grads[scores] = builder.gradient(scores)
-    builder.backward("loss/nll", "loss", [labels], [tape.grads[scores]])
-    tape.backward()
+    if shape.tokens * shape.top_k < shape.num_experts:
+        raise InputError(
+            f"batch {shape.batch} of {shape.seq} tokens: too few for {shape.num_experts} experts; "
+            "every expert needs at least one token"
+        )
+    return shape
+
+
+def _image_settings(model: Preset, image_size: int | None) -> dict[str, int]:
+    """Size of the images and the number of tokens it gives."""
+    assert model.image_size is not None  # noqa: S101
+    assert model.patch_size is not None  # noqa: S101
+    size = _positive("image_size", image_size, model.image_size)
+    if size % model.patch_size:
+        raise InputError(
+            f"image_size {size}: must be a multiple of the {model.patch_size} pixels of a patch"
+        )
+    return {"image_size": size, "seq": (size // model.patch_size) ** 2 + 1}
+
+
+def _refuse(field: str, value: object, model: Preset, default: int | None) -> None:
+    """Refuse a setting that the architecture of the model does not have."""
+    if value is not None and default is None:
+        raise InputError(f"{field} {value!r}: {model.name!r} has no such setting")
 
 
 def _model_record(model: Preset) -> dict[str, Any]:
-    fields = {"title", "hidden", "heads", "ffn", "vocab", "gated", "source"}
-    return model.model_dump(include=fields)
+    """Fields of the preset that are no settings; those that a model does not have are left out."""
+    settings = {"name", "num_layers", "seq", "batch", "dropout", "target_seq", "image_size"}
+    return model.model_dump(exclude=settings | {"architecture"}, exclude_none=True)
 
 
 def _accelerator_record(chip: Accelerator, dtype: Dtype) -> dict[str, Any]:
