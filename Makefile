@@ -57,8 +57,9 @@ docs: $(STAMP) ## build the documentation into build/docs and run its examples
 commands: $(STAMP) ## write docs/commands.md again from the commands' help
 	$(BIN)/python docs/commands.py
 
-instances: $(STAMP) ## write the seed instances again, byte for byte
-	$(BIN)/python instances/slackswap/make.py
+instances: $(STAMP) ## make all instances and the index again, byte for byte
+	@for make in instances/*/make.py; do $(BIN)/python $$make || exit 1; done
+	$(BIN)/python instances/index.py
 
 bench: $(STAMP) ## measure the simulator, and exact methods for 20 s each (see benchmarks/ for more)
 	$(BIN)/python benchmarks/simulator.py
