@@ -7,15 +7,12 @@ op that may read q again is rerun before b, from a kept q] (``kept_early[q,b]``)
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from slackopt.formulations.columns import WindowColumns
 from slackopt.formulations.linear import Row
 
-if TYPE_CHECKING:
-    from slackopt.formulations.window import WindowFormulation
 
-
-def early_rows(window: WindowFormulation, j: int) -> Iterator[Row]:
+def early_rows(window: WindowColumns, j: int) -> Iterator[Row]:
     """Rows for ``L_jb = [op j is rerun before slot b]``.
 
     They ascend in b up to ``P_j``. An early rerun is pulled by the rerun of a reader c of an
@@ -49,9 +46,7 @@ def early_rows(window: WindowFormulation, j: int) -> Iterator[Row]:
             yield Row(f"pulled_once[{j},{b}]", loose, 0)
 
 
-def _pull_of_reader(
-    window: WindowFormulation, tensors: list[int], c: int, b: int
-) -> dict[int, int]:
+def _pull_of_reader(window: WindowColumns, tensors: list[int], c: int, b: int) -> dict[int, int]:
     """At least [op c is rerun before slot b and one of `tensors` is decided recompute]."""
     terms = [pull(window, y, c, b) for y in tensors]
     most = window.before_at_most(c, b)
@@ -64,7 +59,7 @@ def _pull_of_reader(
     return total
 
 
-def pull(window: WindowFormulation, y: int, c: int, b: int) -> dict[int, int]:
+def pull(window: WindowColumns, y: int, c: int, b: int) -> dict[int, int]:
     """At least [op c is rerun before slot b and y is decided recompute], as a sum."""
     most = window.before_at_most(c, b)
     if most is None:
@@ -72,11 +67,12 @@ def pull(window: WindowFormulation, y: int, c: int, b: int) -> dict[int, int]:
     if y in window.keep and len(window.slots.readers[y]) == 1:
         # b is at most the own slot of y's producer, so at most that of c: `most` is a level of c.
         level = next(level for level, column in window.before[c] if column == most)
-        return {most: 1, window.kept_early[y, level]: -1}
+        others = [d[y, level] for d in (window.kept_early, window.swapped_early) if (y, level) in d]
+        return {most: 1} | dict.fromkeys(others, -1)
     return {most: 1}
 
 
-def kept_early_rows(window: WindowFormulation, q: int, b: int) -> Iterator[Row]:
+def kept_early_rows(window: WindowColumns, q: int, b: int) -> Iterator[Row]:
     """``M_qb <= K_q``, ``M_qb <= L_cb``, ``L_cb - M_qb <= W_q + R_q``."""
     (c,) = window.slots.readers[q]
     before = next(column for level, column in window.before[c] if level == b)

@@ -46,7 +46,7 @@ from fractions import Fraction
 from math import gcd
 
 from slackopt.formulations.linear import Row
-from slackopt.formulations.window import UNITS_PER_BYTE, WindowFormulation
+from slackopt.formulations.window import UNITS_PER_BYTE, WindowFormulation, counts_bytes
 
 SEGMENTS = 16
 """Stall columns at most."""
@@ -178,7 +178,7 @@ class IntegerRows:
         if not exact:
             return IntegerRow(row.name, {}, -1)  # 0 <= b < 0: no point satisfies it
         exact = {i: max(a, -excess) for i, a in exact.items()}
-        unit = self._unit(exact.values(), row.name)
+        unit = self._unit(exact.values(), counts_bytes(row))
         num, den = unit.numerator, unit.denominator
         rounded = {i: a * den // num for i, a in exact.items()}
         first_segment = self.segment_columns[0]
@@ -197,13 +197,13 @@ class IntegerRows:
                 exact[i] = min(exact.get(i, 0), a * self.stall_unit_ns)
         return {i: a for i, a in exact.items() if a}
 
-    def _unit(self, values: Collection[int], name: str) -> Fraction:
+    def _unit(self, values: Collection[int], bytes_: bool) -> Fraction:
         """Return a row's unit: exact if it can be, else one in which sizes of tensors are whole."""
         total, common = sum(map(abs, values)), gcd(*values)
         if total <= common * self.row_limit:
             return Fraction(common)
         least = -(-total // self.row_limit)
-        parts = self._grain // least if name.startswith("memory") else 0
+        parts = self._grain // least if bytes_ else 0
         return Fraction(self._grain, parts) if parts else Fraction(least)
 
     def point(self, x: Sequence[float]) -> list[int]:

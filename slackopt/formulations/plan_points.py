@@ -53,6 +53,9 @@ def plan_point(
     for (q, b), column in window.kept_early.items():
         (reader,) = window.slots.readers[q]
         x[column] = int(x[window.keep[q]] == 1 and slot_of.get(reader, b) < b)
+    for (q, b), column in window.swapped_early.items():
+        (reader,) = window.slots.readers[q]
+        x[column] = int(x[window.swap[q]] == 1 and slot_of.get(reader, b) < b)
     _settle_residents(window, x)
     return x
 
@@ -65,6 +68,7 @@ def _settle_residents(window: WindowFormulation, x: list[int]) -> None:
         *window.keep.values(),
         *window.rerun.values(),
         *window.kept_early.values(),
+        *window.swapped_early.values(),
         *(column for pairs in window.before.values() for _, column in pairs),
     }
     for row in window.resident_rows:

@@ -5,19 +5,15 @@ Each is a span of ops, a size and a column; some need a column and a row of thei
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from slackopt.formulations.columns import WindowColumns
 from slackopt.formulations.early_reruns import pull
 from slackopt.formulations.linear import Row
 from slackopt.lifetimes import ABSENT
 
-if TYPE_CHECKING:
-    from slackopt.formulations.window import WindowFormulation
 
-
-def add_residents(window: WindowFormulation) -> None:
+def add_residents(window: WindowColumns) -> None:
     """Add residency that comes from reruns, as spans and, where needed, columns of its own."""
-    source = _only_sources(window)
+    source = only_sources(window)
     for t in window.recompute:
         if window.life.first_backward_use[t] == ABSENT:
             _add_waiting(window, t)
@@ -30,7 +26,7 @@ def add_residents(window: WindowFormulation) -> None:
             _add_kept_until_rerun(window, q, window.slots.readers[q][0])
 
 
-def _only_sources(window: WindowFormulation) -> dict[int, int]:
+def only_sources(window: WindowColumns) -> dict[int, int]:
     """Pairs t -> q: t is the only droppable output of the only op that may read q again.
 
     Only tensors t with a backward use.
@@ -48,7 +44,7 @@ def _only_sources(window: WindowFormulation) -> dict[int, int]:
     return pairs
 
 
-def _add_rebuilt(window: WindowFormulation, t: int, q: int | None) -> None:
+def _add_rebuilt(window: WindowColumns, t: int, q: int | None) -> None:
     """Add t: recomputed and rebuilt before slot b, it is there from op b - 1 to its use u.
 
     With j its producer: ``s_t X`` with ``X >= L_jb + R_t - P_j``, which is ``L_jb`` where t is
@@ -80,7 +76,7 @@ def _add_rebuilt(window: WindowFormulation, t: int, q: int | None) -> None:
         window.extra_residents.append((b - 1, end, size, there))
 
 
-def _add_kept_until_rerun(window: WindowFormulation, q: int, c: int) -> None:
+def _add_kept_until_rerun(window: WindowColumns, q: int, c: int) -> None:
     """Add q: kept for the rerun of its only possible reader c, it is there until then.
 
     During op b - 1, and as L ascends during the ops before it: ``s_q X`` with
@@ -88,7 +84,7 @@ def _add_kept_until_rerun(window: WindowFormulation, q: int, c: int) -> None:
     """
     size = window.life.sizes_bytes[q]
     outputs = [t for t in window.life.outputs[c] if t in window.recompute]
-    if len(outputs) == 1 and _only_sources(window).get(outputs[0]) == q:
+    if len(outputs) == 1 and only_sources(window).get(outputs[0]) == q:
         size -= min(size, window.life.sizes_bytes[outputs[0]])
     first = window.slots.first_need(window.life, q)
     for b, _ in window.before.get(c, ()) if size else ():
@@ -99,7 +95,7 @@ def _add_kept_until_rerun(window: WindowFormulation, q: int, c: int) -> None:
         first = b
 
 
-def _add_waiting(window: WindowFormulation, y: int) -> None:
+def _add_waiting(window: WindowColumns, y: int) -> None:
     """Add y: rebuilt, without a backward use, it waits for the rerun of its only reader c.
 
     During op b - 1: ``s_y X`` with ``X >= L_jb - (L_cb - M_yb) (+ R_y - P_j)``.

@@ -1,7 +1,7 @@
-"""Separation: find the memory rows that a point violates.
+"""Separation: find the rows that a point violates.
 
-Two sweeps over the ops (docs/formulations.md, "Separation"): forward for the out windows, backward
-for the in windows. Floats are fine here: a row is rebuilt exactly from its key.
+For memory rows, two sweeps over the ops (docs/formulations.md, "Separation"): forward for the out
+windows, backward for the in windows. Floats are fine here: a row is rebuilt exactly from its key.
 """
 
 from __future__ import annotations
@@ -9,18 +9,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
-from slackopt.formulations.window import UNITS_PER_BYTE, MemoryKey, WindowFormulation
+from slackopt.formulations.columns import UNITS_PER_BYTE, WindowColumns
+from slackopt.formulations.host_rows import HostKey, violated_host_keys
+from slackopt.formulations.memory_rows import MemoryKey
+from slackopt.formulations.point_sums import Floats, rerun_time, resident_bytes, stalls_before
+from slackopt.formulations.shared_link_rows import SharedLinkKey
+from slackopt.formulations.shared_link_separation import violated_shared_link_keys
 from slackopt.lifetimes import ABSENT
 
-Floats = npt.NDArray[np.float64]
+LazyKey = MemoryKey | HostKey | SharedLinkKey
 
 
 def most_violated_keys(
-    window: WindowFormulation, x: Sequence[float] | Floats, tolerance_bytes: float, limit: int
-) -> list[tuple[float, MemoryKey]]:
-    """Return violated memory rows, the most violated first, at most one per pair of windows.
+    window: WindowColumns, x: Sequence[float] | Floats, tolerance_bytes: float, limit: int
+) -> list[tuple[float, LazyKey]]:
+    """Return violated rows, the most violated first; at most one per window, or pair of windows.
 
     Parameters
     ----------
@@ -35,27 +39,35 @@ def most_violated_keys(
 
     Returns
     -------
-    list of (float, MemoryKey)
-        Violation in bytes, and the row.
+    list of (float, LazyKey)
+        Violation in bytes, and the row; `WindowFormulation.row` builds it from its name.
     """
-    best: dict[tuple[int, int], tuple[float, MemoryKey]] = {}
-    for violation, key in zip(*violations(window, np.asarray(x, dtype=float)), strict=True):
+    point = np.asarray(x, dtype=float)
+    best: dict[tuple[object, ...], tuple[float, LazyKey]] = {}
+
+    def offer(violation: float, key: LazyKey, windows: tuple[object, ...]) -> None:
+        if windows not in best or violation > best[windows][0]:
+            best[windows] = (violation, key)
+
+    for violation, memory in zip(*violations(window, point), strict=True):
         if violation > tolerance_bytes:
-            pair = (key.out_from, key.in_to)
-            if pair not in best or violation > best[pair][0]:
-                best[pair] = (violation, key)
+            offer(violation, memory, (memory.out_from, memory.in_to))
+    for violation, host in violated_host_keys(window, point, tolerance_bytes):
+        offer(violation, host, ("host", host.op))
+    for violation, link in violated_shared_link_keys(window, point, tolerance_bytes):
+        offer(violation, link, (link.outwards, link.limit, link.other))
     return sorted(best.values(), key=lambda entry: -entry[0])[:limit]
 
 
-def violations(window: WindowFormulation, x: Floats) -> tuple[list[float], list[MemoryKey]]:
-    """For each op and each of its two ends, return the largest violation and its row."""
+def violations(window: WindowColumns, x: Floats) -> tuple[list[float], list[MemoryKey]]:
+    """For each op and each of its two ends, return the largest violation and its memory row."""
     life = window.life
     ops = life.num_ops
     out_rate, in_rate = (rate / UNITS_PER_BYTE for rate in window.bandwidths)
     starts = np.array(window.starts_ns, dtype=float)
-    stalls = np.concatenate([[0.0], np.cumsum([x[window.stall[k]] for k in range(ops)])])
-    total, ended_before, begun_after = _rerun_time(window, x)
-    resident = _resident(window, x)
+    stalls = stalls_before(window, x)
+    total, ended_before, begun_after = rerun_time(window, x)
+    resident = resident_bytes(window, x)
     budget = window.instance.budget_bytes
 
     # In windows, backward: of the bytes needed in slots (k, h'], what can't come in after tau.
@@ -102,43 +114,3 @@ def violations(window: WindowFormulation, x: Floats) -> tuple[list[float], list[
                 )
             )
     return found, keys
-
-
-def _rerun_time(window: WindowFormulation, x: Floats) -> tuple[float, Floats, Floats]:
-    """Return rerun time in all, surely before slot h, and surely in slots of index k or more.
-
-    A rerun with slot range [a, b] meets the slots [h, k] unless b < h or a > k; so the time that
-    may fall into them is ``total - ended_before[h] - begun_after[k + 1]``.
-    """
-    ops = window.life.num_ops
-    ended, begun = np.zeros(ops + 2), np.zeros(ops + 2)
-    total = 0.0
-
-    def add(first: int, last: int, time: float) -> float:
-        ended[last + 1] += time
-        begun[first] += time
-        return time
-
-    for first, last, duration, plus, minus in window.rerun_pieces:
-        share = x[plus] - (0.0 if minus is None else x[minus])
-        if share:
-            total += add(first, last, duration * share)
-    return total, np.cumsum(ended)[: ops + 1], np.cumsum(begun[::-1])[::-1][: ops + 1]
-
-
-def _resident(window: WindowFormulation, x: Floats) -> Floats:
-    """Bytes on the device during each op, without the tensors decided swap and recompute."""
-    life = window.life
-    change = np.zeros(life.num_ops + 1)
-    for t in life.candidates:
-        columns = [d[t] for d in (window.swap, window.recompute) if t in d]
-        if columns:
-            size = life.sizes_bytes[t] * (1.0 - sum(x[j] for j in columns))
-            change[life.last_forward_use[t] + 1] += size
-            change[life.first_backward_use[t]] -= size
-    for first, last, size, column in window.extra_residents:
-        if last > first:
-            change[first] += size * x[column]
-            change[last] -= size * x[column]
-    resident: Floats = np.cumsum(change[:-1]) + np.array(window.fixed_bytes, dtype=float)
-    return resident
