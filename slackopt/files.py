@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 import math
@@ -13,6 +14,7 @@ from typing import Any, NoReturn, TypeVar
 
 from pydantic import ValidationError
 
+from slackopt.device import Device
 from slackopt.errors import InputError
 from slackopt.graph import Graph
 from slackopt.instance import Instance
@@ -87,33 +89,70 @@ def read_result(path: str | os.PathLike[str]) -> Result:
     return read_record(path, Result)
 
 
-def write_record(record: Record, path: str | os.PathLike[str]) -> None:
+def read_device(path: str | os.PathLike[str]) -> Device:
+    """Read a device file: the fields of a `slackopt.Device`, as ``slackopt link`` writes them."""
+    text = read_text(path)
+    document = _parse(path, text)
+    try:
+        return Device.model_validate_json(text)
+    except ValidationError as error:
+        lines = violation_lines(error, document)
+        noun = "field is" if len(lines) == 1 else "fields are"
+        raise InputError(f"{path}: {len(lines)} {noun} wrong", lines) from None
+    except InputError as error:
+        raise error.in_file(path) from None
+
+
+def write_record(record: Record, path: str | os.PathLike[str], *, durable: bool = False) -> None:
     """Write a record as JSON (gzipped if the name ends in ``.gz``), whole or not at all.
 
-    The same record gives the same bytes.
+    The same record gives the same bytes. For `durable` see `write_bytes`.
     """
     data = (record.model_dump_json(indent=1) + "\n").encode()
     if os.fspath(path).endswith(".gz"):
         data = gzip.compress(data, mtime=0)
-    write_bytes(data, path)
+    write_bytes(data, path, durable=durable)
 
 
-def write_bytes(data: bytes, path: str | os.PathLike[str]) -> None:
-    """Write bytes to a file through a temporary file beside it: no half file is ever seen."""
+def write_bytes(data: bytes, path: str | os.PathLike[str], *, durable: bool = False) -> None:
+    """Write bytes to a file through a temporary file beside it: no half file is ever seen.
+
+    Parameters
+    ----------
+    data, path
+        What to write, and where.
+    durable
+        Wait until the disk has it: it then survives a power cut.
+    """
     target = Path(path)
     handle, temporary = -1, ""
     try:
         handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:100]}.")
         with os.fdopen(handle, "wb") as file:
             file.write(data)
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
         umask = os.umask(0)
         os.umask(umask)
         Path(temporary).chmod(0o666 & ~umask)
         Path(temporary).replace(target)
+        if durable:
+            _sync_folder(target.parent)
     except OSError as error:
         if temporary:
             Path(temporary).unlink(missing_ok=True)
         raise InputError(f"{path}: can't be written: {error.strerror or error}") from None
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a rename last; a file system that can't is left at what it does by itself."""
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:

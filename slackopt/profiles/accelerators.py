@@ -274,6 +274,30 @@ _ACCELERATORS = (
             "launch_ns": _LAUNCH,
         },
     ),
+    Accelerator(
+        name="cpu",
+        title="Intel Xeon Platinum 8480+, one socket",
+        peak_flops_per_s={"fp32": 7_168 * GB},
+        memory_bytes_per_s=307_200 * 10**6,
+        memory_bytes=512 * GB,
+        matmul_percent=80,
+        attention_percent=80,
+        memory_percent=80,
+        launch_ns=2_000,
+        sources={
+            "peak_flops_per_s": (
+                "Intel product page, 56 cores at 2.0 GHz, times 64 FLOP a cycle and core (two "
+                "AVX-512 units of 16 multiply-adds); bf16 is left out, as public figures of AMX "
+                "products scatter from 8 % of peak (openxla/xla issue 10556) upwards"
+            ),
+            "memory_bytes_per_s": "Intel product page, eight channels of DDR5-4800",
+            "memory_bytes": "assumed: 64 GB on each of the eight channels",
+            "matmul_percent": "assumed: 80 %, and less for small products",
+            "attention_percent": "assumed: as products",
+            "memory_percent": "assumed: 80 %",
+            "launch_ns": "assumed: 2 us for PyTorch to dispatch one op",
+        },
+    ),
 )
 
 ACCELERATORS: Mapping[str, Accelerator] = MappingProxyType({a.name: a for a in _ACCELERATORS})

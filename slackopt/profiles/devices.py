@@ -121,6 +121,17 @@ _LINKS = (
             f"device-to-host (public study reported by HPCwire, July 2024); {_LATENCY}"
         ),
     ),
+    HostLink(
+        name="nvme4",
+        title="PCIe 4.0 x4 solid-state drive, for a CPU whose memory is the device",
+        d2h_bytes_per_s=4_100_000_000,
+        h2d_bytes_per_s=6_900_000_000,
+        latency_ns=80_000,
+        source=(
+            "sequential writes (out) and reads (in) on the data sheet of the Samsung PM9A3, 3.84 "
+            "TB; latency assumed: 80 us for one large request"
+        ),
+    ),
 )
 
 LINKS: Mapping[str, HostLink] = MappingProxyType({link.name: link for link in _LINKS})
@@ -130,6 +141,7 @@ _PAIRS = (
     ("a100", "pcie4"),
     ("a100", "pcie4-shared"),
     ("a100-40gb", "pcie4"),
+    ("cpu", "nvme4"),
     ("gh200", "c2c"),
     ("h100", "pcie5"),
     ("h200", "pcie5"),

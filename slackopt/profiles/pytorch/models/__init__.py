@@ -1,0 +1,1 @@
+"""Reference models of public papers, written plainly, for profiles without further packages."""
