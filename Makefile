@@ -33,7 +33,7 @@ $(STAMP): pyproject.toml $(LOCK)
 	@touch $@
 
 torch: $(STAMP) ## add PyTorch (CPU) and transformers to $(VENV): without them their tests are skipped
-	$(BIN)/python -m pip install --disable-pip-version-check --quiet --requirement requirements/torch.txt
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet --requirement requirements/torch.txt --constraint $(LOCK)
 
 compare: $(STAMP) ## the main job: METHODS on the seed instances, as a table
 	$(BIN)/slackopt compare $(INSTANCES) --methods $(METHODS) --time-limit $(TIME_LIMIT)

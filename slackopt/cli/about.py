@@ -97,9 +97,7 @@ def _results(path: Path) -> list[Result]:
     if path.is_dir():
         runs = sorted((path / "runs").glob("*.json"))
         if not runs:
-            raise InputError(
-                f"{path}: a folder without runs/*.json; name a batch or a file"
-            )
+            raise InputError(f"{path}: a folder without runs/*.json; name a batch or a file")
         return [result for run in runs for result in _results(run)]
     record: Record = read_record(path, Result, Run)
     if isinstance(record, Run):

@@ -48,11 +48,11 @@ def solve_exact(instance: Instance, progress: Progress, options: SolveOptions) -
         ):
             work = options.work(0.5)
             run_milp_loop(model, rows, progress, evaluator, options, solver, work, 0.8)
-    polish(progress, evaluator, options, share=0.3)
+    polish(progress, evaluator, options, share=0.3, turn=1)
     if not progress.is_done() and progress.seconds_left > LEAST_S:
         with progress.share(cpsat_share):
             work = options.work(0.5)
             run_cpsat_loop(started, rows, progress, evaluator, options, work, 0.2)
-    polish(progress, evaluator, options)
+    polish(progress, evaluator, options, turn=2)
     progress.facts["solve_s"] = time.monotonic() - begun
     return reason(progress)

@@ -131,7 +131,12 @@ def round_window_lp(
 
 
 def polish(
-    progress: Progress, evaluator: Evaluator, options: SolveOptions, *, share: float = 1.0
+    progress: Progress,
+    evaluator: Evaluator,
+    options: SolveOptions,
+    *,
+    share: float = 1.0,
+    turn: int = 0,
 ) -> None:
     """Search around the best plan until the gap is closed or a share of the time left is used.
 
@@ -143,7 +148,7 @@ def polish(
     found = local_search(
         evaluator,
         start,
-        seed=options.seed,
+        seed=options.seed + turn,  # another turn from the same plan tries other moves
         deadline=progress.deadline if options.deterministic else _part(progress, share),
         max_evaluations=DETERMINISTIC_EVALUATIONS if options.deterministic else None,
     )
