@@ -18,6 +18,7 @@ from slackopt.simulation import Timeline, check_timeline, simulate
 from slackopt.simulation.evaluator import Evaluator
 
 OnMove = Callable[[float, int | None, int | None, str], None]
+OnState = Callable[["Progress"], None]
 
 
 class Progress:
@@ -40,6 +41,8 @@ class Progress:
         Options to record in the result.
     on_move
         Called as ``(seconds, makespan_ns, lower_bound_ns, source)`` whenever an end moved.
+    on_state
+        Called with this object whenever an end moved; `result` is what is known until then.
     """
 
     def __init__(
@@ -51,12 +54,14 @@ class Progress:
         gap: float = 1e-4,
         options: Mapping[str, Any] | None = None,
         on_move: OnMove | None = None,
+        on_state: OnState | None = None,
     ) -> None:
         self.instance = instance
         self.method = method
         self.gap_tolerance = gap
         self.options = dict(options or {})
         self.on_move = on_move
+        self.on_state = on_state
         self.begun = time.monotonic()
         self.deadline = None if time_limit is None else self.begun + time_limit
         self.timeline: Timeline | None = None
@@ -185,6 +190,8 @@ class Progress:
         self.trajectory.append((round(self.seconds, 6), makespan, bound))
         if self.on_move is not None:
             self.on_move(self.seconds, makespan, bound, source)
+        if self.on_state is not None:
+            self.on_state(self)
 
     # What goes out.
 

@@ -20,7 +20,7 @@ def info(
         typer.Argument(
             metavar="FILE",
             show_default=False,
-            help="Graph, instance, plan or result.",
+            help="Graph, instance, plan, result, or run of a batch.",
         ),
     ],
 ) -> Answer:

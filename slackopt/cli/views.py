@@ -9,6 +9,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from slackopt.batch.run import Run
 from slackopt.cli.text import UNKNOWN, bandwidth, count, milliseconds, percent, size
 from slackopt.describe import describe
 from slackopt.graph import Graph
@@ -31,6 +32,10 @@ def record_view(record: Record, *, written: Path | None = None) -> RenderableTyp
         view = facts_view(f"plan for instance {record.instance}", _plan_facts(found))
     elif isinstance(record, Result):
         view = facts_view(f"result of {record.method} on {record.instance}", _result_facts(record))
+    elif isinstance(record, Run):
+        view = facts_view(
+            f"run of {record.task.method} on {record.task.instance}", _run_facts(record)
+        )
     else:
         view = Text(repr(record))
     if written is None:
@@ -147,3 +152,24 @@ def _result_facts(result: Result) -> dict[str, str]:
     if result.reason is not None:
         facts["reason"] = result.reason
     return facts
+
+
+def _run_facts(run: Run) -> dict[str, str]:
+    task = run.task
+    time_limit = "none" if task.time_limit_s is None else f"{task.time_limit_s:g} s"
+    memory = "none" if task.memory_limit_bytes is None else size(task.memory_limit_bytes)
+    facts = {
+        "outcome": run.outcome if run.detail is None else f"{run.outcome}: {run.detail}",
+        "key": run.key,
+        "limits": f"time {time_limit}, memory {memory}, gap {task.gap:g}",
+        "threads, seed": f"{task.threads}, {task.seed}",
+        "started": run.started_at,
+        "wall time": f"{run.wall_s:.2f} s",
+        "peak memory": size(run.peak_rss_bytes),
+        "attempt": str(run.attempt),
+    }
+    if task.options:
+        facts["options"] = ", ".join(f"{key}={value}" for key, value in task.options.items())
+    if task.tags:
+        facts["tags"] = ", ".join(f"{key}={value}" for key, value in task.tags.items())
+    return facts | ({} if run.result is None else _result_facts(run.result))

@@ -1,0 +1,148 @@
+"""Methods that do what a method must not, for tests of batches; imported by their processes.
+
+Tests import it through the fixture `bad_methods`, which takes them out of the registries again.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from slackopt.heuristics import heuristics
+from slackopt.heuristics.registry import heuristic
+from slackopt.instance import Instance
+from slackopt.plan import Plan
+from slackopt.progress import Progress
+from slackopt.result import StoppedBy
+from slackopt.solvers.options import SolveOptions
+
+
+def plan_of(instance: Instance) -> Plan:
+    return heuristics()["slackswap"](instance)
+
+
+@heuristic("bad-quick")
+def quick(instance: Instance, seconds: float = 0.0, seed: int = 0) -> Plan:
+    """Take some time."""
+    time.sleep(seconds)
+    return plan_of(instance)
+
+
+@heuristic("bad-deaf")
+def deaf(instance: Instance) -> Plan:
+    """Ignore every signal that can be ignored."""
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    while True:
+        time.sleep(1)
+
+
+@heuristic("bad-greedy")
+def greedy(instance: Instance, in_child: bool = False) -> Plan:
+    """Eat memory: in this process, or in one that it starts."""
+    eat = "food = []\nwhile True: food.append(bytearray(b'x') * 2**24)"
+    if in_child:
+        subprocess.run([sys.executable, "-c", eat], check=False)
+    exec(eat)
+    raise AssertionError
+
+
+@heuristic("bad-out-of-memory")
+def out_of_memory(instance: Instance) -> Plan:
+    """Fail to allocate."""
+    raise MemoryError
+
+
+@heuristic("bad-talker")
+def talker(instance: Instance, mib: int = 1024) -> Plan:
+    """Print without end, then work."""
+    block = b"x" * 1023 + b"\n"
+    for _ in range(mib):
+        os.write(1, block * 1024)
+    os.write(2, b"the last line\n")
+    return plan_of(instance)
+
+
+@heuristic("bad-crash")
+def crash(instance: Instance) -> Plan:
+    """Die from a signal."""
+    os.kill(os.getpid(), signal.SIGSEGV)
+    raise AssertionError
+
+
+@heuristic("bad-exit")
+def leave(instance: Instance) -> Plan:
+    """End without a word."""
+    os._exit(7)
+
+
+@heuristic("bad-raise")
+def throw(instance: Instance) -> Plan:
+    """Raise."""
+    raise ValueError("this rule is broken")
+
+
+@heuristic("bad-parent")
+def parent(instance: Instance, note: str = "") -> Plan:
+    """Leave a process in a session of its own, which ignores signals, and files behind."""
+    sleeper = "import signal, time\nsignal.signal(15, signal.SIG_IGN)\ntime.sleep(600)"
+    started = subprocess.Popen([sys.executable, "-c", sleeper], start_new_session=True)
+    Path("leftover").write_text("x")
+    Path(os.environ["TMPDIR"], "another").mkdir()
+    if note:
+        Path(note).write_text(f"{started.pid} {os.environ['TMPDIR']}")
+    return plan_of(instance)
+
+
+@heuristic("bad-settings")
+def settings(instance: Instance, note: str = "") -> Plan:
+    """Write down what this process was given."""
+    affinity = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+    threads = os.environ["OMP_NUM_THREADS"]
+    Path(note).write_text(f"{threads}\n{affinity}\n{os.environ['TMPDIR']}\n{Path.cwd()}")
+    return plan_of(instance)
+
+
+def hang(instance: Instance, progress: Progress, options: SolveOptions) -> StoppedBy:
+    """Find a plan and a bound, and go on for ever."""
+    progress.offer_bound(instance.ideal_ns, "test")
+    progress.offer_plan(plan_of(instance), "test")
+    while True:
+        time.sleep(0.05)
+
+
+def hang_deaf(instance: Instance, progress: Progress, options: SolveOptions) -> StoppedBy:
+    """Find a plan and a bound, and go on for ever, whatever the signal."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    return hang(instance, progress, options)
+
+
+def hang_greedy(instance: Instance, progress: Progress, options: SolveOptions) -> StoppedBy:
+    """Find a plan and a bound, and then eat memory."""
+    progress.offer_bound(instance.ideal_ns, "test")
+    progress.offer_plan(plan_of(instance), "test")
+    greedy(instance)
+    raise AssertionError
+
+
+def fail(instance: Instance, progress: Progress, options: SolveOptions) -> StoppedBy:
+    """Fail as a solver does."""
+    from slackopt.errors import SolverError
+
+    progress.offer_bound(instance.ideal_ns, "test")
+    raise SolverError("the solver has no licence")
+
+
+EXACT: dict[str, Any] = {
+    "bad-hang": hang,
+    "bad-hang-deaf": hang_deaf,
+    "bad-hang-greedy": hang_greedy,
+    "bad-solver": fail,
+}
+# `slackopt.solve` is the function; the module of that name is found here.
+sys.modules["slackopt.solve"]._EXACT.update(EXACT)  # type: ignore[attr-defined]
