@@ -9,6 +9,7 @@ import math
 import os
 import tempfile
 import zlib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -24,6 +25,9 @@ from slackopt.result import Result
 from slackopt.violations import violation_lines
 
 RecordT = TypeVar("RecordT", bound=Record)
+
+BEST = "best.json"
+"""Name of the file of best-known solutions in the folder of a family of instances."""
 
 MAX_FILE_BYTES = 2 * 2**30
 """Largest file read, after decompression: a guard against gzip bombs."""
@@ -61,6 +65,15 @@ def read_record(path: str | os.PathLike[str], *kinds: type[RecordT]) -> RecordT:
         # A graph checks itself and gives places in itself; in an instance file it has a place too.
         prefix = "graph." if by_format[found] is Instance else ""
         raise error.in_file(path, prefix) from None
+
+
+def without_best(paths: Iterable[str | os.PathLike[str]]) -> list[Path]:
+    """Leave out ``best.json``, for which ``*.json`` in a family's folder stands as well.
+
+    Alone it stays, so that whoever names it is told what is wrong.
+    """
+    given = [Path(path) for path in paths]
+    return [path for path in given if path.name != BEST] or given
 
 
 def read_graph(path: str | os.PathLike[str]) -> Graph:

@@ -3,8 +3,10 @@
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 import slackopt as so
+from slackopt.result import WindowMultiplier
 
 
 @pytest.fixture(scope="module")
@@ -91,3 +93,9 @@ def test_a_result_of_another_instance_is_refused(solved: tuple[so.Instance, so.R
     other = so.Instance.from_graph(instance.graph, device="a100-pcie4", budget=0.7)
     with pytest.raises(so.InputError, match="give the instance it was made from"):
         so.verify(other, result)
+
+
+def test_a_weight_over_zero_is_refused_at_the_door() -> None:
+    with pytest.raises(ValidationError):
+        WindowMultiplier(row="choice[1]", weight="1/0")
+    assert WindowMultiplier(row="choice[1]", weight="1/10").weight == "1/10"

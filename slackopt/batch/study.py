@@ -14,7 +14,7 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationError, model_validator
 
 from slackopt.errors import InputError
-from slackopt.files import read_text
+from slackopt.files import read_text, without_best
 from slackopt.instance import parse_budget
 from slackopt.records import Name, Record
 from slackopt.violations import violation_lines
@@ -173,7 +173,7 @@ def instance_files(patterns: Sequence[str]) -> list[Path]:
                 raise InputError(f"{pattern}: no file matches this pattern")
         for path in paths:
             found.setdefault(os.path.realpath(path), Path(path))
-    return list(found.values())
+    return without_best(found.values())
 
 
 def memory_bytes(limit: str | int | float | None) -> int | None:

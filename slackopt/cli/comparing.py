@@ -14,7 +14,7 @@ from slackopt.cli.progress import RunsProgress
 from slackopt.compare import check_methods
 from slackopt.compare import compare as run_methods
 from slackopt.errors import SolverError
-from slackopt.files import read_instance
+from slackopt.files import read_instance, without_best
 from slackopt.tables import comparison_view
 
 DEFAULT_METHODS = "slackswap,slackswap-timeline,milp"
@@ -41,7 +41,7 @@ def compare(
     """
     names = [name.strip() for name in methods.split(",") if name.strip()]
     check_methods(names)
-    questions = [read_instance(path) for path in instances]
+    questions = [read_instance(path) for path in without_best(instances)]
     with RunsProgress(len(questions) * len(names)) as progress:
         rows = run_methods(
             questions,

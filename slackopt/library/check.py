@@ -8,7 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from slackopt.errors import CheckError, InfeasibleError, InputError, SlackoptError
-from slackopt.files import read_instance
+from slackopt.files import BEST, read_instance
 from slackopt.formulations.certificate import bound_from_weights, proves_infeasible
 from slackopt.formulations.window import WindowFormulation
 from slackopt.instance import Instance
@@ -19,7 +19,7 @@ from slackopt.library.records import (
     PlanClaim,
     certified_gap,
 )
-from slackopt.library.store import BEST, read_claim
+from slackopt.library.store import read_claim
 from slackopt.plan import Plan
 from slackopt.simulation import check_timeline, simulate
 from slackopt.solvers.window_lp import WindowLp

@@ -10,9 +10,9 @@ from pathlib import Path
 from pydantic_core import from_json
 
 from slackopt.errors import InputError
-from slackopt.files import read_instance, read_text
+from slackopt.files import BEST, read_instance, read_text, without_best
 from slackopt.instance import Instance
-from slackopt.library.store import BEST, CLAIMS
+from slackopt.library.store import CLAIMS
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def instance_files(paths: Iterable[str | os.PathLike[str]]) -> list[Path]:
         For a path that does not exist, or if there is no file at all.
     """
     found: dict[Path, None] = {}
-    given = [Path(path) for path in paths]
+    given = without_best(paths)
     for path in given:
         if path.is_dir():
             found |= dict.fromkeys(

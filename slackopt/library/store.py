@@ -16,13 +16,10 @@ from pathlib import Path
 from urllib.parse import quote
 
 from slackopt.errors import InputError
-from slackopt.files import read_record, read_text, write_bytes, write_record
+from slackopt.files import BEST, read_record, read_text, write_bytes, write_record
 from slackopt.library.records import Best
 from slackopt.plan import Plan
 from slackopt.records import Record
-
-BEST = "best.json"
-"""Name of the file of best-known solutions in the folder of a family."""
 
 CLAIMS = "best"
 """Name of the folder of plans and certificates beside it."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from slackopt.analysis.reading import RunSummary, read_run_summaries
 from slackopt.environment import package_version
 from slackopt.errors import InputError, SlackoptError
-from slackopt.files import check_writable, read_instance
+from slackopt.files import BEST, check_writable, read_instance
 from slackopt.library.instances import (
     LibraryInstance,
     check_unique,
@@ -22,7 +22,7 @@ from slackopt.library.merge import merge
 from slackopt.library.parallel import each_done
 from slackopt.library.proposal import Proposal, RunFacts, propose
 from slackopt.library.records import Best, BestEntry, Improvement
-from slackopt.library.store import BEST, locked, read_best, write_best
+from slackopt.library.store import locked, read_best, write_best
 
 OnDone = Callable[[int, int, str], None]
 """Called with how many are done, how many there are, and the name of the last one."""

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from slackopt.errors import InputError
+from slackopt.files import BEST
 from slackopt.library.check import Checked, CheckWork, check_entry
 from slackopt.library.instances import instance_files, instance_name
 from slackopt.library.parallel import each_done
-from slackopt.library.store import BEST, CLAIMS, find_best_files, read_best
+from slackopt.library.store import CLAIMS, find_best_files, read_best
 
 LP_LIMIT_S = 10.0
 """Seconds for the fresh LP bound of one instance; what it has proved by then counts."""

@@ -236,7 +236,7 @@ def test_a_certificate_that_does_not_add_up_is_rejected(small: Small) -> None:
     run = result_run(small, "bound")
     document = json.loads(run.model_dump_json())
     for entry in document["result"]["bound_certificate"]:
-        entry["weight"] = "1/0"
+        entry["row"] = "memory[999999,start,none,none]"
     path = small.batch / "runs" / f"{run.key}.json"
     path.write_text(json.dumps(document))
     report = only(small, Run.model_validate_json(path.read_text())).update()
