@@ -40,6 +40,8 @@ def main() -> None:
     print("| " + " | ".join(names.split(",")) + " |")
     print("|---|---:|---|---:|---:|---:|---:|---:|---:|---|")
     for path in sorted(FOLDER.glob(f"{arguments.only or '*'}.json")):
+        if path.name == "best.json":
+            continue
         base = so.read_instance(path)
         for budget in arguments.budgets.split(","):
             instance = so.Instance.from_graph(

@@ -48,6 +48,7 @@ SECTIONS = {
         "docs/report",
         "docs/best",
         "docs/plotting",
+        "docs/notebooks",
     ],
     "Reference": [
         "docs/commands",

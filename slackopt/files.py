@@ -48,7 +48,10 @@ def read_record(path: str | os.PathLike[str], *kinds: type[RecordT]) -> RecordT:
     if not isinstance(found, str) or found not in by_format:
         wanted = " or ".join(map(repr, sorted(by_format)))
         what = "has no field 'format'" if found is None else f"format is {_cut(found)}"
-        raise InputError(f"{path}: {what}, expected {wanted}; is it the right file?")
+        hint = "is it the right file?"
+        if found == "slackopt/graph" and "slackopt/instance" in by_format:
+            hint = "make an instance of it: slackopt instance GRAPH --device NAME --budget 0.5"
+        raise InputError(f"{path}: {what}, expected {wanted}; {hint}")
     version = document.get("schema_version")
     if type(version) is not int or version != SCHEMA_VERSION:
         raise InputError(

@@ -144,8 +144,8 @@ def parse_budget(budget: float | int | str | Fraction, peak_bytes: int) -> tuple
     ----------
     budget
         A fraction of the unlimited peak (a float, a `Fraction`, text such as ``"0.5"`` or
-        ``"50%"``; above 0, at most 1), or bytes (an int, text such as ``"12GiB"``). The text
-        ``"1"`` could mean either and is refused.
+        ``"50%"``; above 0, at most 1), or bytes (an int, text such as ``"12GiB"``). The texts
+        ``"1"`` to ``"100"`` could mean either and are refused.
     peak_bytes
         The unlimited peak.
 
@@ -171,6 +171,11 @@ def parse_budget(budget: float | int | str | Fraction, peak_bytes: int) -> tuple
         raise InputError(
             f"budget {text!r}: could mean 1 byte or the whole peak; write 1.0 or 100% for the "
             "unlimited peak, 1B for one byte"
+        )
+    if isinstance(budget, str) and re.fullmatch(r"[0-9]+", text) and 1 < int(text) <= 100:
+        raise InputError(
+            f"budget {text!r}: could mean {text} % or {text} bytes; write {text}% or "
+            f"{int(text) / 100:g} for a share of the unlimited peak, {text}B for bytes"
         )
     match = re.fullmatch(r"([0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]{1,2})?)\s*(%|[KMGT]?i?B)?", text)
     if match is None:

@@ -193,7 +193,7 @@ def _run_rule(
     try:
         plan = rule(instance, **options)
     except NoPlanError as error:
-        progress.note(str(error))
+        progress.note(error.told(progress.method))
         return "heuristic"
     if not progress.offer_plan(plan, progress.method):
         progress.note(f"the plan of {progress.method!r} runs out of memory")

@@ -39,8 +39,8 @@ def comparison_view(rows: Sequence[ComparisonRow]) -> RenderableType:
     Readable at 120 columns; units stand in the headers, a dash is unknown.
     """
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0), pad_edge=False)
-    table.add_column("instance", vertical="bottom", overflow="fold", min_width=8)
-    table.add_column("method", vertical="bottom", overflow="fold", min_width=8)
+    table.add_column("instance", vertical="bottom", no_wrap=True)
+    table.add_column("method", vertical="bottom", no_wrap=True)
     for header in _NUMBERS:
         table.add_column(header, justify="right", vertical="bottom", no_wrap=True)
     reasons: list[str] = []

@@ -17,6 +17,8 @@ from slackopt.library.features import features_of_file
 from slackopt.library.index import BEST_COLUMNS, COLUMNS, csv_text
 from slackopt.library.instances import instance_files
 from slackopt.library.making import SUFFIX, content, made
+from slackopt.library.store import read_best
+from slackopt.library.verification import verify_best
 from slackopt.solve import solve
 
 LIBRARY = Path(__file__).resolve().parent.parent / "instances"
@@ -190,3 +192,25 @@ def test_optima_of_tiny_instances(name: str) -> None:
 def test_infeasible_instances_are_infeasible(name: str) -> None:
     instance = read_instance(LIBRARY / "tiny" / f"{name}{SUFFIX}")
     assert solve(instance, "enumerate", time_limit=None).status == "infeasible"
+
+
+def test_the_index_tells_what_best_json_tells() -> None:
+    """After `slackopt best update`, run instances/index.py again."""
+    with (LIBRARY / "index.csv").open(newline="", encoding="utf-8") as file:
+        rows = {(row["family"], row["instance"]): row for row in csv.DictReader(file)}
+    told = 0
+    for path in sorted(LIBRARY.glob("*/best.json")):
+        for entry in read_best(path.parent).entries:
+            row = rows[path.parent.name, entry.instance]
+            if entry.plan is not None:
+                assert row["makespan_ns"] == str(entry.plan.makespan_ns)
+                assert float(row["gap"]) >= 0
+                told += 1
+    assert told > 150
+
+
+def test_a_sample_of_the_claims_holds() -> None:
+    """`slackopt best verify instances` checks them all."""
+    report = verify_best(LIBRARY, sample=15, seed=5, lp_limit_s=1.0)
+    assert report.failures == []
+    assert (report.entries, report.checked) == (211, 15)

@@ -238,12 +238,12 @@ def _families(folder: Path) -> list[Best]:
 
 def _table(chosen: list[tuple[Best, BestEntry]]) -> RenderableType:
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0), pad_edge=False)
-    table.add_column("instance", vertical="bottom", overflow="fold", min_width=16)
+    table.add_column("instance", vertical="bottom", no_wrap=True)
     table.add_column("class", vertical="bottom", no_wrap=True)
     for header in ("makespan\nms", "bound\nms", "gap\n%"):
         table.add_column(header, justify="right", vertical="bottom", no_wrap=True)
-    table.add_column("plan by", vertical="bottom", overflow="fold")
-    table.add_column("bound by", vertical="bottom", overflow="fold")
+    table.add_column("plan by", vertical="bottom", no_wrap=True)
+    table.add_column("bound by", vertical="bottom", no_wrap=True)
     table.add_column("date", vertical="bottom", no_wrap=True)
     family = None
     for i, (best, entry) in enumerate(chosen):

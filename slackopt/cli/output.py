@@ -5,13 +5,16 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console, RenderableType
+from rich.console import Console, Group, RenderableType
+from rich.measure import Measurement
+from rich.table import Table
 
 DEFAULT_WIDTH = 120
 """Columns of human output where standard output is no terminal and COLUMNS isn't set."""
@@ -96,9 +99,10 @@ def print_view(view: RenderableType) -> None:
     with contextlib.suppress(AttributeError):
         sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     terminal = sys.stdout.isatty()
+    width = shutil.get_terminal_size().columns if terminal else output_width()
     console = Console(
         file=sys.stdout,
-        width=None if terminal else output_width(),
+        width=max(width, natural_width(view)),
         force_terminal=terminal,
         color_system="auto" if terminal else None,
         highlight=False,
@@ -114,6 +118,19 @@ def print_view(view: RenderableType) -> None:
         lines = [line.rstrip() for line in captured.get().splitlines()]
         sys.stdout.write("\n".join(lines) + "\n")
     sys.stdout.flush()
+
+
+def natural_width(view: RenderableType) -> int:
+    """Return the width that the widest table of numbers needs: none of its columns may go.
+
+    Such tables are those whose columns never wrap; on a narrower terminal their lines run over.
+    """
+    if isinstance(view, Group):
+        return max((natural_width(part) for part in view.renderables), default=0)
+    if not isinstance(view, Table) or not all(column.no_wrap for column in view.columns):
+        return 0
+    console = Console(width=10_000)
+    return Measurement.get(console, console.options, view).maximum
 
 
 def output_width() -> int:

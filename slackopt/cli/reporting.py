@@ -172,12 +172,14 @@ def _text(made: Report, table: TableName | None) -> bytes:
     from rich.console import Console
 
     from slackopt import report as reports
-    from slackopt.cli.output import output_width
+    from slackopt.cli.output import natural_width, output_width
 
     names = [table.value] if table else ["instances", "methods", "failures"]
-    console = Console(width=output_width(), color_system=None, highlight=False, markup=False)
+    view = reports.report_view(made, names)
+    width = max(output_width(), natural_width(view))
+    console = Console(width=width, color_system=None, highlight=False, markup=False)
     with console.capture() as captured:
-        console.print(reports.report_view(made, names))
+        console.print(view)
     lines = [line.rstrip() for line in captured.get().splitlines()]
     return ("\n".join(lines) + "\n").encode()
 

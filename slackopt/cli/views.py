@@ -79,7 +79,8 @@ def _graph_facts(found: Mapping[str, Any]) -> dict[str, str]:
         "ideal time": milliseconds(found["ideal_ns"]),
         "forward / backward": f"{milliseconds(found['forward_ns'])} / "
         f"{milliseconds(found['backward_ns'])}",
-        "candidates": f"{count(found['candidates'], 'tensor')}, {size(found['candidate_bytes'])}",
+        "candidates": f"{count(found['candidates'], 'tensor')}, "
+        f"{size(found['candidate_bytes'])} in sum",
         "feasible budget": f"at least {size(found['min_budget_lower_bound_bytes'])} "
         "(lower bound: the largest working set of an op)",
         **({"profiled for": str(profiled)} if profiled else {}),

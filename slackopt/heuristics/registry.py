@@ -31,10 +31,15 @@ class NoPlanError(NothingFoundError):
     """A rule finds no plan within the budget; that does not prove that there is none."""
 
     def __init__(self, rule: str, instance: Instance, why: str = "") -> None:
-        detail = f": {why}" if why else ""
-        super().__init__(
-            f"rule {rule!r} finds no plan for instance {instance.name!r} within "
-            f"{instance.budget_bytes} bytes{detail}"
+        self.instance, self.why = instance, why
+        super().__init__(self.told(rule))
+
+    def told(self, method: str) -> str:
+        """Return the message with the name under which the rule was asked for."""
+        detail = f": {self.why}" if self.why else ""
+        return (
+            f"rule {method!r} finds no plan for instance {self.instance.name!r} within "
+            f"{self.instance.budget_bytes} bytes{detail}"
         )
 
 

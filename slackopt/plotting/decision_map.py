@@ -247,4 +247,5 @@ def _family(label: str) -> str:
 
 
 def _mib(size_bytes: int) -> str:
-    return f"{size_bytes / _MIB:.3g}"
+    size = size_bytes / _MIB
+    return "<0.001" if 0 < size < 0.001 else f"{size:.3g}"

@@ -33,7 +33,7 @@ AXES: Mapping[str, tuple[str, float]] = MappingProxyType(
 VALUES: Mapping[str, tuple[str, float]] = MappingProxyType(
     {
         "throughput_ratio": ("throughput (% of ideal)", 100.0),
-        "ratio_limit": ("highest possible throughput (% of ideal)", 100.0),
+        "ratio_limit": ("throughput at most (% of ideal)", 100.0),
         "gap": ("certified gap (%)", 100.0),
         "recompute_ns": ("recompute (ms)", 1e-6),
         "stall_ns": ("stalls (ms)", 1e-6),

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any, Literal
 
 import matplotlib as mpl
+import matplotlib.pyplot as plt
 
 from slackopt.errors import InputError
 from slackopt.plotting.looks import CYCLE
@@ -128,5 +129,8 @@ def style(kind: StyleKind = "paper", *, width_in: float | None = None) -> Iterat
         raise InputError(f"width_in {width_in}: must be above 0 inches")
     settings = _COMMON | _SIZES[kind] | {"axes.prop_cycle": CYCLE}
     settings["figure.figsize"] = (width, _WIDTHS[kind] * _HEIGHT_SHARE[kind])
+    # A notebook's backend, loaded by the first figure, turns interactive mode on. Inside of the
+    # block that would be undone at its end, and no later figure would be shown.
+    plt.draw_if_interactive()  # type: ignore[no-untyped-call]
     with mpl.rc_context(settings):
         yield

@@ -32,6 +32,8 @@ def report_view(report: Report, names: Sequence[str]) -> RenderableType:
         parts += [_table(report.methods, METHODS), Text(), *_legend(METHODS_LEGEND)]
     if "failures" in names and len(report.failed):
         parts += [Text(), Text("failed runs", style="bold"), _table(report.failed, FAILURES)]
+    elif list(names) == ["failures"]:
+        parts.append(Text("no failed runs"))
     return Group(*parts)
 
 
@@ -44,7 +46,7 @@ def _table(table: pd.DataFrame, columns: Mapping[str, Shown]) -> Table:
             header,
             justify="left" if how.is_text else "right",
             vertical="bottom",
-            no_wrap=not how.is_text,
+            no_wrap=columns is not FAILURES or not how.is_text,
             overflow="fold",
         )
     names = list(kept)

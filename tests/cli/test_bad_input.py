@@ -341,7 +341,7 @@ def test_a_budget_below_the_working_set(cli: Cli, tmp_path: Path, graph_file: Pa
 def test_unknown_names(cli: Cli, tmp_path: Path, graph_file: Path, instance_file: Path) -> None:
     output = ["-o", tmp_path / "out.json"]
     for words, arguments in (
-        (["unknown preset 'gpt5'", "bert-large"], ["profile", "gpt5", *output]),
+        (["unknown model 'gpt5'", "bert-large"], ["profile", "gpt5", *output]),
         (
             ["unknown device 'tpu'", "accelerators: ", "a100-pcie4"],
             ["profile", "bert-large", "--device", "tpu", *output],
@@ -462,3 +462,20 @@ def test_no_command_at_all(cli: Cli) -> None:
     ran = cli()
     assert (ran.code, ran.out) == (2, "")
     assert ran.err == "slackopt: error: missing command; see slackopt --help\n"
+
+
+@pytest.mark.parametrize("text", ["2", "50", "100"])
+def test_a_budget_that_could_be_a_percentage_is_refused(
+    cli: Cli, tmp_path: Path, graph_file: Path, text: str
+) -> None:
+    made = tmp_path / "instance.json"
+    ran = cli("instance", graph_file, "--device", "a100-pcie4", "--budget", text, "-o", made)
+    assert ran.code == 2
+    assert f"write {text}% or" in ran.err
+    assert not made.exists()
+
+
+def test_a_graph_in_the_place_of_an_instance(cli: Cli, graph_file: Path) -> None:
+    ran = cli("solve", graph_file)
+    assert ran.code == 2
+    assert "make an instance of it: slackopt instance" in ran.err

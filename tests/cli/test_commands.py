@@ -10,6 +10,7 @@ from cli.conftest import Cli, chain, question, write
 
 from slackopt.cli import about
 from slackopt.files import read_graph, read_instance, read_result
+from slackopt.schema import FORMATS
 from slackopt.solve import methods
 
 COMMANDS = (
@@ -170,7 +171,7 @@ def test_methods_versions_and_schema(cli: Cli) -> None:
     assert "python" in cli("versions").out
     assert cli("--version").out.startswith("slackopt ")
     assert cli("schema", "plan").document["title"] == "slackopt plan file"
-    assert set(cli("schema", "--json").document) == {"graph", "instance", "plan", "result"}
+    assert set(cli("schema", "--json").document) == set(FORMATS)
     assert about.schema("plan").document == cli("schema", "plan", "--json").document
 
 

@@ -274,3 +274,13 @@ def test_main_takes_the_process_arguments(
     monkeypatch.setattr(sys, "argv", ["slackopt", "--version"])
     assert run.main() == 0
     assert capfd.readouterr().out.startswith("slackopt ")
+
+
+def test_no_column_goes_on_a_narrow_terminal(
+    cli: Cli, instance_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    shown = cli("compare", instance_file, "-m", "slackswap-timeline,keep-all").out
+    assert "slackswap-timeline" in shown
+    assert "time" in shown
+    assert "…" not in shown

@@ -159,7 +159,7 @@ def test_weights_that_add_up_to_less_are_named(known: Small) -> None:
 
 @pytest.mark.parametrize(
     ("entry", "told"),
-    [({"weight": "1/0"}, "Fraction"), ({"row": "no such row"}, "no such row")],
+    [({"weight": "1/0"}, "weight"), ({"row": "no such row"}, "no such row")],
 )
 def test_weights_that_make_no_sense_are_named(
     known: Small, entry: dict[str, str], told: str

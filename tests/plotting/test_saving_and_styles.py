@@ -1,5 +1,8 @@
 """Files, styles and looks."""
 
+import os
+import subprocess
+import sys
 from itertools import combinations
 from pathlib import Path
 
@@ -119,3 +122,25 @@ def test_areas_differ_in_lightness_or_hatch(group: str) -> None:
     """In print without colour, all kinds of one figure can be told apart."""
     for one, other in combinations(AREAS[group], 2):
         assert abs(lightness(one.face) - lightness(other.face)) > 0.1 or one.hatch != other.hatch
+
+
+def test_a_notebook_stays_interactive_when_its_first_figure_is_in_a_style(tmp_path: Path) -> None:
+    # A notebook's backend turns interactive mode on when the first figure loads it.
+    (tmp_path / "like_a_notebook.py").write_text(
+        "import matplotlib\nfrom matplotlib.backends.backend_agg import *\n"
+        "from matplotlib.backends.backend_agg import FigureCanvasAgg as FigureCanvas\n"
+        "matplotlib.interactive(True)\n",
+        encoding="utf-8",
+    )
+    code = (
+        "import matplotlib.pyplot as plt\nfrom slackopt.plotting import style\n"
+        "with style():\n    plt.figure()\nprint(plt.isinteractive())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | {"MPLBACKEND": "module://like_a_notebook", "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "True\n"

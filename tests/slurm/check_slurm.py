@@ -15,7 +15,8 @@ from pathlib import Path
 from slackopt.batch import read_runs
 
 ROOT = Path(__file__).resolve().parents[2]
-INSTANCES = [str(path) for path in sorted((ROOT / "instances" / "slackswap").glob("*.json"))]
+FOLDER = ROOT / "instances" / "slackswap"
+INSTANCES = [str(path) for path in sorted(FOLDER.glob("*.json")) if path.name != "best.json"]
 SMALL = str(ROOT / "instances" / "slackswap" / "bert-large-flash.json")
 LARGE = str(ROOT / "instances" / "slackswap" / "gpt2-xl-eager.json")
 SLURM = ("--executor", "slurm")

@@ -10,7 +10,7 @@ from slackopt.solvers import options, pulp_solvers, stages
 
 @pytest.fixture(scope="module")
 def instance() -> so.Instance:
-    graph = so.profiles.transformer("bert-large", batch=8, num_layers=5)
+    graph = so.profiles.transformer("bert-large", batch=8, num_layers=6)
     return so.Instance.from_graph(graph, device="a100-pcie4", budget=0.5)
 
 

@@ -82,3 +82,12 @@ def test_contradicting_rows_prove_infeasibility_as_enumeration_does() -> None:
         with pytest.raises(so.CheckError, match="don't contradict"):
             so.verify(instance, wrong)
     assert found >= 2
+
+
+def test_exact_proves_small_instances_optimal() -> None:
+    path = Path(__file__).parents[2] / "instances" / "tiny" / "activations.json.gz"
+    instance = so.read_instance(path)
+    result = so.solve(instance, "exact", time_limit=20)
+    truth = so.solve(instance, "enumerate", time_limit=60)
+    assert result.status == truth.status == "optimal"
+    assert result.makespan_ns == truth.makespan_ns

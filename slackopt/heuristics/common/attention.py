@@ -30,7 +30,8 @@ def attentions(instance: Instance) -> list[Attention]:
 
     In an attention, three tensors q, k and v are made from a common source (v at least with q or
     with k: cross-attention), none of them from another. Unfused, an op joins q and k; a path of
-    ops leads from it to an op that joins its end with v. Fused, one op joins all three.
+    ops leads from it to an op that joins its end with v. Fused, one op joins all three; a fused
+    cross-attention, whose q and k, v come from two sources, is not found.
 
     Paths stay within a layer: they follow an op's input if it is the only one made by an op of
     the same label (`slackopt.graph.Op.layer`), so that masks and positions that come from
