@@ -16,7 +16,7 @@ STAMP := $(VENV)/.made
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv torch compare test lint types check docs commands notebooks instances bench lock clean
+.PHONY: help venv torch compare test lint types check docs commands notebooks paper instances bench lock clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/\1	\2/p' Makefile | while IFS='	' read -r name text; do printf '  make %-10s %s\n' "$$name" "$$text"; done
@@ -60,6 +60,9 @@ commands: $(STAMP) ## write docs/commands.md again from the commands' help
 
 notebooks: $(STAMP) ## run all notebooks in full, copies and figures under build/notebooks (NOTEBOOKS="4 6" for some)
 	$(BIN)/python notebooks/run.py $(NOTEBOOKS)
+
+paper: $(STAMP) ## tables and figures of the study from its stored results, under build/paper
+	$(BIN)/python studies/optimality-gap/paper.py
 
 instances: $(STAMP) ## make all instances and the index again, byte for byte
 	@for make in instances/*/make.py; do $(BIN)/python $$make || exit 1; done
