@@ -19,8 +19,9 @@ from slackopt.formulations.host_rows import most_violated_host_room
 from slackopt.formulations.linear import Row
 from slackopt.formulations.separation import most_violated_keys
 from slackopt.formulations.window import UNITS_PER_BYTE, MemoryKey, WindowFormulation
+from slackopt.lifetimes import ABSENT
 from slackopt.simulation.evaluator import Evaluator
-from slackopt.simulation.sequence import SWAP
+from slackopt.simulation.sequence import SWAP, ComputeSequence
 from slackopt.solvers.decoding import decisions_of, earliest_swaps, memory_stalls
 from slackopt.solvers.scaling import Floats
 from slackopt.solvers.tie_break import tie_break
@@ -28,6 +29,9 @@ from slackopt.solvers.window_lp import WindowLp
 
 FREE_COLUMNS = 300
 """Integral decisions that stay free in the first integer models."""
+
+MOST_BARREN = 4
+"""Points in a row whose plans all ran out of memory after which each such point is cut off."""
 
 PATIENCE = 6
 """Rounds without a faster plan after which more decisions stay free."""
@@ -49,8 +53,13 @@ class TriedPoint:
     rows: list[Row]
 
 
-def try_point(window: WindowFormulation, evaluator: Evaluator, x: Floats) -> TriedPoint:
-    """Simulate the decisions at `x`, as they are and with early swaps first."""
+def try_point(
+    window: WindowFormulation, evaluator: Evaluator, x: Floats, *, insist: bool = False
+) -> TriedPoint:
+    """Simulate the decisions at `x`, as they are and with early swaps first.
+
+    `insist` makes sure that a plan which runs out of memory is cut off; see `margin_row`.
+    """
     rows: list[Row] = []
     plans: list[tuple[int, list[int]]] = []
     budget = window.instance.budget_bytes
@@ -65,8 +74,16 @@ def try_point(window: WindowFormulation, evaluator: Evaluator, x: Floats) -> Tri
         sequence, record = evaluator.simulate(decisions)
         if record.out_of_memory is not None:
             oom = record.out_of_memory
-            slot = sequence.slots[len(record.job_starts_ns)]
-            margin = margin_row(window, point, slot, oom.asked_bytes - oom.free_bytes)
+            job = len(record.job_starts_ns)
+            margin = margin_row(
+                window,
+                sequence.slots[job],
+                oom.asked_bytes - oom.free_bytes,
+                point,
+                rerun=sequence.ops[job] if sequence.reruns[job] else None,
+                root=last_rerun(sequence, job),
+                insist=insist,
+            )
             # Where swaps overfill the host, a margin on the device would ask for more swaps.
             rows.append(most_violated_host_room(window, point) or margin)
             continue
@@ -82,15 +99,47 @@ def try_point(window: WindowFormulation, evaluator: Evaluator, x: Floats) -> Tri
     return TriedPoint(sorted(plans), rows)
 
 
-def margin_row(window: WindowFormulation, x: Floats, slot: int, missing_bytes: int) -> Row:
-    """Ask for less memory at an op at which a plan ran out: by the bytes that it lacked.
+def last_rerun(sequence: ComputeSequence, job: int) -> int:
+    """Return the op of the last rerun in the slot of a job; `ABSENT` if there is none."""
+    slot = sequence.slots[job]
+    found = ABSENT
+    for op, rerun, where in zip(
+        sequence.ops[job:], sequence.reruns[job:], sequence.slots[job:], strict=True
+    ):
+        if where != slot:
+            break
+        found = op if rerun else found
+    return found
 
-    Less than at `x`, its point: where the plan ran out in a rerun, whose outputs and workspace the
-    memory row doesn't count, there was room to spare in the row.
+
+def margin_row(
+    window: WindowFormulation,
+    slot: int,
+    missing_bytes: int,
+    x: Floats,
+    *,
+    rerun: int | None = None,
+    root: int = ABSENT,
+    insist: bool = False,
+) -> Row:
+    """Tighten the memory row of an op at which a plan ran out by the bytes that it lacked.
+
+    Where it ran out in a rerun, the row does not count that rerun's outputs and workspace. Then
+    `root`, the last rerun of the slot, for which the others of a long chain are made, is forbidden;
+    a rerun alone pays, by as much as cuts off `x`, the plan's point. `insist` makes sure that `x`
+    is cut off.
     """
+    if rerun is not None and not insist and root != rerun:
+        return Row(f"no_rerun[{root}]", {window.rerun[root]: 1}, 0)
     row = window.memory_row(MemoryKey(slot, at_end=False))
     used = int(sum(a * float(x[j]) for j, a in row.coefficients.items()))
-    upper = min(row.upper, used) - max(missing_bytes, 1) * UNITS_PER_BYTE
+    missing = max(missing_bytes, 1) * UNITS_PER_BYTE
+    if rerun is not None and not insist:
+        coefficients, column = dict(row.coefficients), window.rerun[rerun]
+        pays = max(row.upper - used, 0) + missing
+        coefficients[column] = coefficients.get(column, 0) + pays
+        return Row(f"memory_margin[{slot},{rerun},{pays}]", coefficients, row.upper)
+    upper = (min(row.upper, used) if insist else row.upper) - missing
     return Row(f"memory_margin[{slot},{upper}]", row.coefficients, upper)
 
 
@@ -125,7 +174,7 @@ def rounded_plans(
     lp.break_ties(tie_break(window))
     names = {row.name for row in lp.rows}
     best: int | None = None
-    free, stuck = FREE_COLUMNS, 0
+    free, stuck, barren = FREE_COLUMNS, 0, 0
     rng = random.Random(0)  # noqa: S311 - no secret
     for _ in range(rounds):
         point = lp.solve(deadline=deadline)
@@ -143,7 +192,8 @@ def rounded_plans(
         new: dict[str, Row] = {}
         stuck += 1
         if x is not None:
-            tried = try_point(window, evaluator, x)
+            tried = try_point(window, evaluator, x, insist=barren >= MOST_BARREN)
+            barren = 0 if tried.plans else barren + 1
             new = {row.name: row for row in tried.rows if row.name not in names}
             for makespan, decisions in tried.plans[:1]:
                 if best is None or makespan < best:

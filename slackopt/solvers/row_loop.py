@@ -21,7 +21,7 @@ from slackopt.solvers.rounding import try_point
 from slackopt.solvers.row_model import ModelLimits, ModelRun, RowModel
 from slackopt.solvers.scaling import Floats
 
-UNSAFE_FOR_BOUNDS = ("drained", "memory_margin", "host_room")
+UNSAFE_FOR_BOUNDS = ("drained", "memory_margin", "no_rerun", "host_room")
 """Kinds of rows that cut off plans: with them a model bounds nothing."""
 
 RELAXED_SHARE = 0.4
@@ -69,6 +69,7 @@ class RowLoop:
         self.relaxed = True
         self.first_phase = True
         self.set_aside: dict[str, Row] = {}
+        self.barren = 0
         self.runs: list[ModelRun] = []
 
     def run(
@@ -180,7 +181,8 @@ class RowLoop:
 
     def _try_point(self, x: Floats) -> list[Row]:
         """Offer the best plan at `x`; return the rows that it, or its plans, violate."""
-        tried = try_point(self.window, self.evaluator, x)
+        tried = try_point(self.window, self.evaluator, x, insist=self.barren > 0)
+        self.barren = 0 if tried.plans else self.barren + 1
         for makespan, decisions in tried.plans[:1]:
             if self.progress.makespan_ns is None or makespan < self.progress.makespan_ns:
                 self.progress.offer_decisions(self.evaluator, decisions, self.source)

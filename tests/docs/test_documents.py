@@ -45,7 +45,7 @@ def test_the_python_examples_of_the_readme_run(tmp_path: Path) -> None:
             check=True,
             capture_output=True,
         )
-    assert so.read_result(tmp_path / "best.json").plan is not None
+    assert so.read_result(tmp_path / "result.json").plan is not None
     assert (tmp_path / "step.png").stat().st_size > 10_000
 
 
