@@ -30,7 +30,7 @@ from slackopt.solvers.window_lp import WindowLp
 FREE_COLUMNS = 300
 """Integral decisions that stay free in the first integer models."""
 
-MOST_BARREN = 4
+MOST_BARREN = 2
 """Points in a row whose plans all ran out of memory after which each such point is cut off."""
 
 PATIENCE = 6
@@ -149,6 +149,7 @@ def rounded_plans(
     *,
     gap_ns: float,
     deadline: float | None = None,
+    enough: float | None = None,
     rounds: int = 40,
     max_nodes: int | None = None,
 ) -> Iterator[list[int]]:
@@ -164,6 +165,8 @@ def rounded_plans(
         Tolerance of the integer models.
     deadline
         `time.monotonic` value at which to stop.
+    enough
+        The same, once a plan has been found.
     rounds
         LP solves at most.
     max_nodes
@@ -178,7 +181,8 @@ def rounded_plans(
     rng = random.Random(0)  # noqa: S311 - no secret
     for _ in range(rounds):
         point = lp.solve(deadline=deadline)
-        left = 1e9 if deadline is None else deadline - time.monotonic()
+        until = deadline if best is None or enough is None else enough
+        left = 1e9 if until is None else until - time.monotonic()
         if point.infeasible or not point.converged or left <= 0:
             return
         x = lp.restricted_mip(

@@ -110,6 +110,8 @@ def round_window_lp(
 ) -> None:
     """Offer rounded plans until the gap is closed, or a third of the time left is used.
 
+    Two thirds while rounding has found no plan at all.
+
     A deterministic run counts rounds and nodes instead of seconds.
     """
     gap_ns = max(options.gap / 2, 5e-5) * lp.window.instance.ideal_ns
@@ -123,7 +125,13 @@ def round_window_lp(
             max_nodes=NODES_PER_UNIT,
         )
     else:
-        plans = rounded_plans(lp, evaluator, gap_ns=gap_ns, deadline=_part(progress, 1 / 3))
+        plans = rounded_plans(
+            lp,
+            evaluator,
+            gap_ns=gap_ns,
+            deadline=_part(progress, 2 / 3),
+            enough=_part(progress, 1 / 3),
+        )
     for decisions in plans:
         progress.offer_decisions(evaluator, decisions, "rounding")
         if progress.is_done():
