@@ -17,6 +17,8 @@ t is not kept at all.
   s [k < u_t <= h']. If both are idle in k, or neither, the brackets of t imply those of t'. If
   only t is idle, -s and at most one s of the two brackets of t can lack in t': where ``k <= l_t'``
   the second bracket of t implies that of t', where ``k >= u_t'`` the first does.
+- *Shared-link rows* count the copies that fall into a window: a copy of t that must, implies one of
+  t' that must, so the cases are those of the memory rows.
 - *Round trips.* The window of t holds that of t', so its row is the weaker one.
 - *Crowded out.* Where t' can't be on the device, t, of the same size and idle as well, can't: it
   is not kept.
