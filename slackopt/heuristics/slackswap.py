@@ -38,8 +38,8 @@ from typing import Literal
 
 from slackopt.errors import InputError
 from slackopt.heuristics.common.idle import idle_ns, op_starts_ns
-from slackopt.heuristics.common.running import runs
-from slackopt.heuristics.rebuilding import drop, rebuild_ns
+from slackopt.heuristics.common.running import Step, first_that_runs, runs
+from slackopt.heuristics.rebuilding import rebuild_ns, recompute_step
 from slackopt.heuristics.registry import NoPlanError, heuristic
 from slackopt.instance import Instance
 from slackopt.plan import Plan
@@ -89,7 +89,7 @@ def slackswap(
     Raises
     ------
     NoPlanError
-        If the step doesn't fit even with everything swapped or recomputed that the rule can.
+        If the step runs with no number of drops, taken in the rule's order.
     InputError
         If *over_free* is out of range.
     """
@@ -120,18 +120,19 @@ def slackswap(
 
     swap_order, recompute_order = _orders(instance, ranking, ties, seed)
     swaps = _within_slack(instance, [t for t in swap_order if life.swappable[t]], slack)
-    needed = _fewest_that_fit(evaluator, decisions, swaps, SWAP)
-    if needed is not None and not use_all_slack:
-        return finished(needed)
+    with_all = list(decisions)
     for t in swaps:
-        decisions[t] = SWAP
-    if needed is not None:
-        return finished(decisions)
+        with_all[t] = SWAP
+    if runs(evaluator, with_all):
+        one_more: list[Step] = [{t: SWAP} for t in swaps]
+        fewest = None if use_all_slack else first_that_runs(evaluator, decisions, one_more, 1)
+        return finished(fewest or with_all)
 
-    rest = [t for t in recompute_order if decisions[t] == KEEP]
-    needed = _fewest_that_fit(evaluator, decisions, rest, RECOMPUTE)
+    rest = [t for t in recompute_order if with_all[t] == KEEP]
+    drops = [recompute_step(life, t, RECOMPUTE) for t in rest]
+    needed = first_that_runs(evaluator, with_all, drops, 1)
     if needed is None:
-        raise NoPlanError("slackswap", instance, "even with every other tensor recomputed")
+        raise NoPlanError("slackswap", instance, "however many other tensors are recomputed")
     return finished(needed)
 
 
@@ -176,36 +177,6 @@ def _orders(
         ),
     )
     return swap_order, recompute_order
-
-
-def _fewest_that_fit(
-    evaluator: Evaluator, decisions: list[int], order: list[int], code: int
-) -> list[int] | None:
-    """Give `code` to the shortest prefix of `order` with which the step runs.
-
-    Found by bisection, which takes the fit as monotone in the prefix; None if the whole order
-    doesn't fit.
-    """
-
-    def prefix(length: int) -> list[int]:
-        trial = list(decisions)
-        if code == RECOMPUTE:
-            drop(evaluator.life, trial, order[:length], code)
-        else:
-            for t in order[:length]:
-                trial[t] = code
-        return trial
-
-    low, high = 0, len(order)
-    if not runs(evaluator, prefix(high)):
-        return None
-    while low < high:
-        middle = (low + high) // 2
-        if runs(evaluator, prefix(middle)):
-            high = middle
-        else:
-            low = middle + 1
-    return prefix(high)
 
 
 def _within_slack(instance: Instance, order: list[int], slack: Slack) -> list[int]:
