@@ -34,8 +34,8 @@ def gap_over_time(
 
     with its own bound at t (``own``: the certified gap, for methods that prove bounds) or the
     best bound of all runs on the instance (``best``: also for rules). It is infinite while an
-    end is missing. The value for a method is the smallest g that at least `share` of its runs
-    stay within at t, 0.5 for the median.
+    end is missing. The value for a method is the median over its runs at t (`share` 0.5), or the
+    smallest g that at least `share` of them stay within.
 
     Parameters
     ----------

@@ -65,17 +65,19 @@ def shifted_geometric_mean(values: Iterable[float], shift: float = 1.0) -> float
 
 
 def share_quantile(values: npt.NDArray[np.float64], share: float) -> npt.NDArray[np.float64]:
-    """Return, per column, the smallest value that at least a share of the rows stays within.
+    """Return, per column, a value that at least a share of the rows stays within.
 
-    This is the inverse of the empirical distribution. Nothing is interpolated, so a value that
-    is infinite (a run that has found nothing) counts as the worst one and does no other harm.
+    With a share of 0.5 it is the median: of an even number of rows the mean of the two in the
+    middle, or the lower one if the other is infinite. With any other share it is the smallest such
+    value, the inverse of the empirical distribution. A value that is infinite (a run that has found
+    nothing) counts as the worst one.
 
     Parameters
     ----------
     values
         Shape (rows, columns); at least one row, infinite for "nothing found".
     share
-        Above 0, at most 1: 0.5 for the (lower) median.
+        Above 0, at most 1.
 
     Returns
     -------
@@ -91,5 +93,9 @@ def share_quantile(values: npt.NDArray[np.float64], share: float) -> npt.NDArray
         raise InputError(f"the share of a quantile is {share}; it must be above 0 and at most 1")
     # A share such as 0.9 is not exact: 0.9 * 10 must give the ninth value, not the tenth.
     rank = max(int(np.ceil(share * len(values) - 1e-9)), 1)
-    found: npt.NDArray[np.float64] = np.sort(values, axis=0)[rank - 1]
+    ascending = np.sort(values, axis=0)
+    found: npt.NDArray[np.float64] = ascending[rank - 1]
+    if share == 0.5 and len(values) % 2 == 0:
+        upper = ascending[rank]
+        found = np.where(np.isfinite(upper), (found + upper) / 2, found)
     return found

@@ -51,12 +51,13 @@ def test_what_is_no_time_is_refused(values: list[float]) -> None:
         shifted_geometric_mean([1.0], -1)
 
 
-def test_a_quantile_is_one_of_the_values() -> None:
+def test_quantiles_and_the_median() -> None:
     column = np.array([[4.0], [1.0], [np.inf], [2.0]])
     assert share_quantile(column, 0.25) == [1.0]
-    assert share_quantile(column, 0.5) == [2.0]
+    assert share_quantile(column, 0.5) == [3.0]  # the median
     assert share_quantile(column, 0.51) == [4.0]
     assert share_quantile(column, 1) == [np.inf]
+    assert share_quantile(np.array([[4.0], [np.inf]]), 0.5) == [4.0]
     ten = np.arange(1.0, 11.0)[:, np.newaxis]
     assert share_quantile(ten, 0.9) == [9.0]
     with pytest.raises(InputError, match="share"):
