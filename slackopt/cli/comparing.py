@@ -13,7 +13,7 @@ from slackopt.cli.output import Answer
 from slackopt.cli.progress import RunsProgress
 from slackopt.compare import check_methods
 from slackopt.compare import compare as run_methods
-from slackopt.errors import SolverError
+from slackopt.errors import NothingFoundError, SolverError
 from slackopt.files import read_instance, without_best
 from slackopt.tables import comparison_view
 
@@ -37,7 +37,8 @@ def compare(
 ) -> Answer:
     """Run methods on instances and print the table.
 
-    A method that fails has its reason below the table; exit code 5 if a solver failed.
+    A method that fails has its reason below the table. Exit code 5 if a solver failed, 4 if no
+    method found or proved anything on any instance.
     """
     names = [name.strip() for name in methods.split(",") if name.strip()]
     check_methods(names)
@@ -58,5 +59,14 @@ def compare(
     interrupted = bool(rows) and rows[-1].result.stopped_by == "signal"
     failed = any(row.result.status == "error" or row.conflict for row in rows)
     document = {"rows": [row.document() for row in rows]}
-    code = INTERRUPTED if interrupted else SolverError.exit_code if failed else 0
-    return Answer(document, comparison_view(rows), code, "interrupted" if interrupted else None)
+    nothing = all(
+        row.result.status == "no_solution" and row.result.lower_bound_ns is None for row in rows
+    )
+    code, message = 0, None
+    if interrupted:
+        code, message = INTERRUPTED, "interrupted"
+    elif failed:
+        code = SolverError.exit_code
+    elif nothing:
+        code = NothingFoundError.exit_code
+    return Answer(document, comparison_view(rows), code, message)

@@ -31,7 +31,7 @@ def parquet_bytes(table: pd.DataFrame) -> bytes:
         _flat(table).to_parquet(buffer, index=False)
     except ImportError:
         raise InputError(
-            "Parquet needs the package pyarrow; install slackopt[parquet], or use --format csv"
+            "Parquet needs the package pyarrow; pip install '.[parquet]' in a clone, or use --format csv"
         ) from None
     return buffer.getvalue()
 

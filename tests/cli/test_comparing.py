@@ -155,3 +155,10 @@ def test_an_option_that_one_method_refuses_is_its_row(instance_file: Path) -> No
     assert "no_such_option" in row.reason
     with pytest.raises(InputError, match="time limit -1"):
         compare([instance], ["slackswap"], time_limit=-1)
+
+
+def test_nothing_found_at_all_is_not_success(cli: Cli) -> None:
+    ran = cli("compare", SEED, "--methods", "keep-all")
+    assert ran.code == 4
+    assert "no plan" in ran.out
+    assert cli("compare", SEED, "--methods", "keep-all,slackswap").code == 0

@@ -22,7 +22,7 @@ def test_importing_slackopt_does_not_import_pytorch() -> None:
 def test_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
     for call in (lambda: from_torch(None), lambda: torch_model("resnet50"), measure_link):
-        with pytest.raises(InputError, match=r"torch.*pip install 'slackopt\[torch\]'"):
+        with pytest.raises(InputError, match=r"torch.*pip install '\.\[torch\]'"):
             call()
 
 

@@ -8,8 +8,8 @@ from types import ModuleType
 from slackopt.errors import InputError
 
 _REMEDY = {
-    "torch": "install the extra: pip install 'slackopt[torch]'",
-    "transformers": "install the extra: pip install 'slackopt[torch]'",
+    "torch": "install the extra in a clone of slackopt: pip install '.[torch]'",
+    "transformers": "install the extra in a clone of slackopt: pip install '.[torch]'",
     "torchvision": "install the torchvision release that belongs to your torch",
     "timm": "pip install timm",
 }
