@@ -256,7 +256,10 @@ def _table(chosen: list[tuple[Best, BestEntry]]) -> RenderableType:
     told = ", ".join(f"{number} {kind.value}" for kind, number in sizes.items() if number)
     legend = [f"{count(len(chosen), 'instance')}: {told or 'none'}"]
     if any(entry.solver_bound for _, entry in chosen):
-        legend.append("*: the bound rests in part on a solver's word; without it, a proof adds up")
+        legend.append(
+            "*: what the method claims; its stored certificate, added up without a solver by "
+            "`slackopt best verify`, proves less"
+        )
     return Group(table, Text(), *(Text(line, style="dim") for line in legend))
 
 

@@ -77,11 +77,13 @@ def plot_performance_profile(
         markevery=0.2,
         clip_on=True,
     )
+    left = first - 0.015 * (end - first)  # markers on the first step are drawn whole
     if ratios and end > _LOG_FROM:
+        left = first * (first / end) ** 0.015
         ax.set_xscale("log")
         ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         ax.xaxis.set_minor_formatter(NullFormatter())
-    ax.set_xlim(first * x_scale, end * x_scale)
+    ax.set_xlim(left * x_scale, end * x_scale)
     ax.set_ylim(0, 103)
     if xlabel is None:
         xlabel = "factor τ to the best method" if ratios else "distance τ to the best method"

@@ -31,7 +31,8 @@ def parquet_bytes(table: pd.DataFrame) -> bytes:
         _flat(table).to_parquet(buffer, index=False)
     except ImportError:
         raise InputError(
-            "Parquet needs the package pyarrow; pip install '.[parquet]' in a clone, or use --format csv"
+            "Parquet needs the package pyarrow: pip install '.[parquet]' in a clone of slackopt, "
+            "or use --format csv"
         ) from None
     return buffer.getvalue()
 
