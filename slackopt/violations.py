@@ -77,6 +77,8 @@ def _line(entry: Any, document: object) -> str:
 
 
 def _sentence(entry: Any) -> str:
+    if entry["type"] == "value_error":  # a validator's own sentence, which names the value
+        return str(entry["ctx"]["error"]).rstrip(".")
     known = _SENTENCES.get(entry["type"])
     sentence: str = entry["msg"] if known is None else known(entry.get("ctx", {}))
     return sentence if entry["type"] == "missing" else f"{sentence}, found {_shown(entry['input'])}"
