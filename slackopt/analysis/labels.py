@@ -13,18 +13,18 @@ from slackopt.batch.run import Run
 def method_labels(runs: Sequence[Run | RunSummary]) -> list[str]:
     """Return one label a run; runs that differ in seed and instance only share it.
 
-    A method that ran in one setting is labelled by its name. Otherwise the settings that differ
-    between its runs follow: ``milp (solver=cbc, threads=4)``. A setting that was not given is
-    left out.
+    A method that ran in one setting is labelled by its name, or by the label that the study file
+    gives it. Otherwise the settings that differ between the runs of that name follow: ``milp
+    (solver=cbc, threads=4)``. A setting that was not given is left out.
     """
+    names = [run.task.tags.get("label", run.task.method) for run in runs]
     settings = [_settings(run) for run in runs]
-    by_method: dict[str, list[dict[str, str | None]]] = {}
-    for run, values in zip(runs, settings, strict=True):
-        by_method.setdefault(run.task.method, []).append(values)
-    differing = {method: _differing(found) for method, found in by_method.items()}
+    by_name: dict[str, list[dict[str, str | None]]] = {}
+    for name, values in zip(names, settings, strict=True):
+        by_name.setdefault(name, []).append(values)
+    differing = {name: _differing(found) for name, found in by_name.items()}
     return [
-        _label(run.task.method, differing[run.task.method], values)
-        for run, values in zip(runs, settings, strict=True)
+        _label(name, differing[name], values) for name, values in zip(names, settings, strict=True)
     ]
 
 
@@ -34,9 +34,9 @@ def _differing(settings: Sequence[Mapping[str, str | None]]) -> list[str]:
     return [name for name in names if len({values.get(name) for values in settings}) > 1]
 
 
-def _label(method: str, names: Sequence[str], values: Mapping[str, str | None]) -> str:
-    told = [f"{name}={values[name]}" for name in names if values.get(name) is not None]
-    return f"{method} ({', '.join(told)})" if told else method
+def _label(name: str, settings: Sequence[str], values: Mapping[str, str | None]) -> str:
+    told = [f"{key}={values[key]}" for key in settings if values.get(key) is not None]
+    return f"{name} ({', '.join(told)})" if told else name
 
 
 def _settings(run: Run | RunSummary) -> dict[str, str | None]:
@@ -48,9 +48,10 @@ def _settings(run: Run | RunSummary) -> dict[str, str | None]:
         "threads": task.threads,
         "deterministic": task.deterministic,
         "memory_limit_bytes": task.memory_limit_bytes,
-        **{f"options.{name}": value for name, value in sorted(task.options.items())},
-        "slackopt": run.slackopt_version,
     }
+    for name, value in sorted(task.options.items()):
+        given[name if name not in given else f"option {name}"] = value
+    given["slackopt"] = run.slackopt_version
     return {name: None if value is None else _shown(value) for name, value in given.items()}
 
 

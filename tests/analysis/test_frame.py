@@ -129,8 +129,26 @@ def test_labels_name_what_differs() -> None:
         "milp (solver=cbc)",
         "milp (solver=cbc)",
         "bound",
-        "knapsack (options.cap=3)",
+        "knapsack (cap=3)",
         "knapsack",
+    ]
+
+
+def test_a_label_of_the_study_file_stands_for_the_method() -> None:
+    tight = {"options": {"cap": 3, "threads": 4}, "tags": {"label": "tight"}}
+    runs = [
+        run("a", "knapsack", task=tight),
+        run("b", "knapsack", task=tight),
+        run("b", "knapsack"),
+        run("c", "milp", task={"options": {"threads": 4}}),
+        run("c", "milp"),
+    ]
+    assert runs_frame(runs)["label"].tolist() == [
+        "tight",
+        "tight",
+        "knapsack",
+        "milp (option threads=4)",
+        "milp",
     ]
 
 
