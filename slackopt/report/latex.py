@@ -44,9 +44,15 @@ def latex_table(table: pd.DataFrame, columns: Mapping[str, Shown], caption: str,
     kept, cells = shown_table(table, columns)
     cells = cells.map(lambda cell: "--" if cell == UNKNOWN else _plain(cell))
     cells.columns = pd.Index(
-        [f"{how.header} ({how.unit})" if how.unit else how.header for how in kept.values()]
+        [
+            stacked_header(
+                [*how.header.split(", "), *([f"({how.unit})"] if how.unit else [])],
+                "l" if how.is_text else "r",
+            )
+            for how in kept.values()
+        ]
     )
-    style = cells.style.format(escape="latex").format_index(escape="latex", axis=1).hide(axis=0)
+    style = cells.style.format(escape="latex").hide(axis=0)
     text: str = style.to_latex(
         hrules=True,
         column_format="".join("l" if how.is_text else "r" for how in kept.values()),
@@ -56,6 +62,20 @@ def latex_table(table: pd.DataFrame, columns: Mapping[str, Shown], caption: str,
         position_float=None if len(cells) > LONG else "centering",
     )
     return text
+
+
+def stacked_header(lines: Sequence[str], side: str) -> str:
+    r"""Return a column header of several lines, so that it is no wider than its cells.
+
+    Parameters
+    ----------
+    lines
+        Text, escaped here.
+    side
+        ``l`` or ``r``, as the column is aligned.
+    """
+    text = r"\\".join(map(_escaped, lines))
+    return text if len(lines) == 1 else rf"\shortstack[{side}]{{{text}}}"
 
 
 def _sentences(legend: Sequence[str]) -> str:

@@ -11,6 +11,8 @@ import pandas as pd
 from study_plans import QUARTERS, decisions_table, reruns_table
 from study_results import RESULTS
 
+from slackopt.report.latex import stacked_header
+
 BUDGETS = ("0.3", "0.4", "0.5", "0.6", "0.7", "0.8", "0.9")
 READINGS = {"slackswap": "aggregate", "slackswap-timeline": "timeline"}
 SEARCHES = ("exact", "local-search", "round")
@@ -56,6 +58,10 @@ class Table:
     digits: dict[str, int]
 
 
+_HEADER_LINES = r", |: |-(?=eager$|flash$|timeline$)"
+"""Where a column header is broken into lines."""
+
+
 def csv_text(table: Table) -> str:
     """Return a table as CSV with all digits that are shown, and two more."""
     frame = table.frame.copy()
@@ -72,7 +78,13 @@ def latex_text(table: Table) -> str:
         digits = table.digits.get(name)
         cells[name] = [shown(value, digits) for value in cells[name]]
     kinds = ["r" if pd.api.types.is_numeric_dtype(kind) else "l" for kind in table.frame.dtypes]
-    style = cells.style.format(escape="latex").format_index(escape="latex", axis=1).hide(axis=0)
+    cells.columns = pd.Index(
+        [
+            stacked_header(re.split(_HEADER_LINES, name), kind)
+            for name, kind in zip(cells.columns, kinds, strict=True)
+        ]
+    )
+    style = cells.style.format(escape="latex").hide(axis=0)
     text: str = style.to_latex(
         hrules=True,
         column_format="".join(kinds),
