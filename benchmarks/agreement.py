@@ -46,6 +46,7 @@ from random_steps import chained_graph, random_device, random_graph, random_plan
 MAX_CANDIDATES = 8
 MAX_DECISION_VECTORS = 20_000
 BUDGETS = 3
+SEARCH_EVALUATIONS = 300
 WINDOW_METHODS = ("milp", "cpsat", "exact")
 
 
@@ -58,7 +59,8 @@ def tiny_instances(seed: int) -> Iterator[so.Instance]:
         else:
             graph = random_graph(rng, max_ops=14)
         device = random_device(rng, graph)
-        low, high = max(graph.lifetimes.working_set_bytes), graph.unlimited_peak_bytes
+        low = max(1, *graph.lifetimes.working_set_bytes)
+        high = max(low, graph.unlimited_peak_bytes)
         budgets = {low, rng.randint(low, high), rng.randint(low, (low + high + 1) // 2)}
         for budget in sorted(budgets)[:BUDGETS]:
             instance = so.Instance.from_graph(graph, device=device, budget=budget)
@@ -120,7 +122,8 @@ class Agreement:
         self.counts["window LP bound is the optimum"] += bound == best
         for name, rule in heuristics().items():
             try:
-                makespan = simulate(instance, rule(instance)).makespan_ns
+                few = {"max_evaluations": SEARCH_EVALUATIONS} if name == "local-search" else {}
+                makespan = simulate(instance, rule(instance, **few)).makespan_ns
             except (NoPlanError, so.InputError):
                 continue
             wrong += _contradictions(name, makespan, None, best)

@@ -22,4 +22,6 @@ def solve_bound(instance: Instance, progress: Progress, options: SolveOptions) -
     progress.facts |= {"num_variables": len(window.columns), "build_s": time.monotonic() - begun}
     bound = offer_lp_bound(lp, progress)
     progress.facts |= {"num_constraints": len(lp.rows), "solve_s": bound.seconds}
+    if bound.failure:
+        return "error"
     return "proof" if bound.converged or progress.infeasible else "time"

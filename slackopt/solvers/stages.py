@@ -58,6 +58,8 @@ def offer_lp_bound(lp: WindowLp, progress: Progress) -> LpBound:
         progress.prove_infeasible("window LP", bound.contradiction)
     else:
         progress.note("HiGHS finds the window LP infeasible; that is no exact proof")
+    if bound.failure:
+        progress.note(f"{bound.failure}; the bound is what it proved before")
     return bound
 
 

@@ -17,7 +17,6 @@ from pathlib import Path
 import highspy
 import numpy as np
 
-from slackopt.errors import SolverError
 from slackopt.formulations.certificate import (
     bound_from_weights,
     proves_infeasible,
@@ -27,6 +26,12 @@ from slackopt.formulations.linear import Row
 from slackopt.formulations.separation import most_violated_keys
 from slackopt.formulations.window import WindowFormulation, is_lazy
 from slackopt.solvers.scaling import Floats, Scaling
+
+_ANSWERS = (
+    highspy.HighsModelStatus.kOptimal,
+    highspy.HighsModelStatus.kInfeasible,
+    highspy.HighsModelStatus.kTimeLimit,
+)
 
 
 @dataclass
@@ -51,6 +56,9 @@ class LpBound:
         Whether the solver claims that no point satisfies the rows.
     contradiction
         Row name -> weight: proves that claim in exact arithmetic; empty without a proof.
+    failure
+        Why the solver gave no answer in the last round; empty if it did. What the rounds before
+        proved stands.
     """
 
     lower_bound_ns: int
@@ -61,6 +69,7 @@ class LpBound:
     converged: bool = False
     infeasible: bool = False
     contradiction: dict[str, Fraction] = field(default_factory=dict)
+    failure: str = ""
     rounds: int = 0
     seconds: float = 0.0
 
@@ -166,8 +175,7 @@ class WindowLp:
             if left is not None and left <= 0:
                 break
             self.highs.setOptionValue("time_limit", 1e30 if left is None else left)
-            run_highs(self.highs)
-            status = self.highs.getModelStatus()
+            status = self._run()
             if status == highspy.HighsModelStatus.kInfeasible:
                 found.infeasible = True
                 found.contradiction, last_duals = self._infeasibility_weights(), []
@@ -175,7 +183,8 @@ class WindowLp:
             if status == highspy.HighsModelStatus.kTimeLimit:
                 break
             if status != highspy.HighsModelStatus.kOptimal:
-                raise SolverError(f"HiGHS ended the window LP with status {status.name}")
+                found.failure = f"HiGHS ended the window LP with status {status.name}"
+                break
             found.rounds += 1
             found.x = np.array(self.highs.getSolution().col_value) * self.scaling.column
             found.objective_ns = self.highs.getObjectiveValue() * self.scaling.time_ns
@@ -197,6 +206,22 @@ class WindowLp:
         found.row_names = [row.name for row in self.rows if is_lazy(row)]
         found.seconds = time.monotonic() - begun
         return found
+
+    def _run(self) -> highspy.HighsModelStatus:
+        """Run the solver, from scratch and by interior point if it gives no answer.
+
+        Where a link moves the whole budget in a blink, coefficients span sixteen orders of
+        magnitude, and the simplex method can lose its way from the basis of the round before.
+        """
+        run_highs(self.highs)
+        for solver in ("choose", "ipm"):
+            if self.highs.getModelStatus() in _ANSWERS:
+                break
+            self.highs.clearSolver()
+            self.highs.setOptionValue("solver", solver)
+            run_highs(self.highs)
+        self.highs.setOptionValue("solver", "choose")
+        return self.highs.getModelStatus()
 
     def _certify(
         self, found: LpBound, duals: Sequence[float], on_round: Callable[[int], None] | None
