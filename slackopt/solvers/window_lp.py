@@ -243,10 +243,11 @@ class WindowLp:
         _, found, ray = self.highs.getDualRay()  # type: ignore[attr-defined]
         if not found:
             return {}
+        least = 1e-9 * max(map(abs, ray), default=0.0)  # noise may stand on an unbounded column
         exact = {
             row.name: -value / unit
             for row, value, unit in zip(self.rows, ray, self._row_units, strict=False)
-            if value < 0
+            if -value > least
         }
         largest = max(exact.values(), default=1.0)
         weights = {name: Fraction(value / largest) for name, value in exact.items()}

@@ -69,3 +69,13 @@ def test_each_way_is_tried_and_the_choice_of_solver_restored(
     assert lp._run() not in window_lp._ANSWERS
     assert solvers == ["choose", "choose", "ipm"]
     assert lp.highs.getOptionValue("solver")[1] == "choose"
+
+
+def test_noise_in_a_ray_does_not_spoil_the_proof_of_infeasibility() -> None:
+    """HiGHS 1.16 puts 1e-16 on a row with unbounded stalls; exact sums allow none there."""
+    instance = so.read_instance(HERE / "data" / "infeasible-noisy-ray.json")
+    result = so.solve(instance, "bound")
+    assert result.status == "infeasible"
+    assert result.bound_certificate
+    assert any("no plan" in line for line in so.verify(instance, result))
+    assert so.solve(instance, "enumerate").status == "infeasible"

@@ -14,6 +14,7 @@ import time
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from math import comb
 
 from slackopt.heuristics.rebuilding import rerun_ops
 from slackopt.lifetimes import ABSENT
@@ -52,7 +53,7 @@ def local_search(
     seed: int = 0,
     deadline: float | None = None,
     max_evaluations: int | None = None,
-    max_idle_moves: int = 200_000,
+    max_idle_moves: int | None = None,
 ) -> Iterator[list[int]]:
     """Yield ever faster decision vectors.
 
@@ -69,7 +70,8 @@ def local_search(
     max_evaluations
         Plans to simulate at most: a limit that does not depend on the machine's speed.
     max_idle_moves
-        Stop after so many moves in a row that were not worth simulating.
+        Stop after so many moves in a row that were not worth simulating; by default 200,000, or
+        ten times as many as there are moves if that is less.
     """
     rng = random.Random(seed)  # noqa: S311 - no secret
     actions = {t: _actions(evaluator, t) for t in evaluator.life.candidates}
@@ -78,6 +80,9 @@ def local_search(
     state = _priced(evaluator, decisions)
     if state is None or not tensors:
         return
+    if max_idle_moves is None:
+        number = sum(map(len, actions.values()))
+        max_idle_moves = min(200_000, 10 * (number + comb(number, 2) + comb(number, 3)))
     simulated = idle = 0
     while idle < max_idle_moves:
         if max_evaluations is not None and simulated >= max_evaluations:
