@@ -1,6 +1,6 @@
 """Run the study: three batches, one after another, into one folder. It can be stopped and resumed.
 
-    python studies/optimality-gap/run.py --jobs 2                     # about half an hour
+    python studies/optimality-gap/run.py --jobs 2                     # about 20 minutes
     python studies/optimality-gap/run.py --jobs 2 -o build/study --dry-run
 
 Options are those of `slackopt batch`. What is stored in the folder is not run again.
