@@ -66,7 +66,7 @@ def plot_sensitivity_map(
             ax.text(
                 j,
                 i,
-                f"{number:.3g}",
+                f"{number:.1f}" if known.max() >= 10 else f"{number:.3g}",
                 color="white" if dark else "black",
                 horizontalalignment="center",
                 verticalalignment="center",

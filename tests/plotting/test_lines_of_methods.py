@@ -63,7 +63,7 @@ def test_profiles_are_steps_that_go_on_to_the_edge() -> None:
         assert shares[:-1] == pytest.approx(100 * frame[name].to_numpy())
         assert shares[-1] == shares[-2]
         assert taus[-1] == pytest.approx(ax.get_xlim()[1])
-    assert ax.get_xlim()[0] == 1
+    assert 0.9 < ax.get_xlim()[0] < 1, "markers at 1 are drawn whole"
     assert ax.get_xscale() == "log", "the last step is far off"
 
 
@@ -71,7 +71,7 @@ def test_profiles_of_differences_start_at_zero_on_a_linear_axis() -> None:
     frame = profiles()
     frame.index = pd.Index([0.0, 0.01, 0.2], name="tau")
     ax = plot_performance_profile(frame, x_scale=100, xlabel="gap above the best (%)", limit=0.1)
-    assert ax.get_xlim() == pytest.approx((0, 10))
+    assert ax.get_xlim() == pytest.approx((-0.15, 10))
     assert ax.get_xscale() == "linear"
     assert lines(ax)["milp"][0][:3] == pytest.approx([0, 1, 20])
     assert ax.get_xlabel() == "gap above the best (%)"
