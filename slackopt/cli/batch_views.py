@@ -31,7 +31,7 @@ def dry_run_view(cases: Sequence[Case], state: BatchState, jobs: int) -> Answer:
     pending = set(state.pending)
     limits = [case.task.time_limit_s for case in cases if case.key in pending]
     unlimited = sum(limit is None for limit in limits)
-    seconds = sum(limit for limit in limits if limit is not None) / jobs
+    seconds = _longest_s([limit for limit in limits if limit is not None], jobs)
     table = list_view(
         ("key", "instance", "method", "options", "seed", "limit", "state"),
         (_row(case, state, pending) for case in cases[:MOST_ROWS]),
@@ -102,6 +102,21 @@ def state_view(
     place = printable(str(folder))
     where = Text(f"runs in {place}\ntables: slackopt report {place}")
     return document, Group(table, where)
+
+
+def _longest_s(limits_s: Sequence[float], jobs: int) -> float:
+    """Return how long runs can take that begin in their order, as soon as a job is free.
+
+    With n runs and m jobs, the last to end began when no job was free: at most (sum of the others)
+    / m after the start (Graham 1966). One of the jobs had at most (n - 1) // m runs before.
+    """
+    if not limits_s:
+        return 0.0
+    jobs, longest = min(jobs, len(limits_s)), max(limits_s)
+    return min(
+        sum(limits_s) / jobs + (1 - 1 / jobs) * longest,
+        ((len(limits_s) - 1) // jobs + 1) * longest,
+    )
 
 
 def _row(case: Case, state: BatchState, pending: set[str]) -> tuple[str, ...]:

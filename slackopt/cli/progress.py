@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from slackopt.cli.text import is_bound_only, milliseconds
 from slackopt.instance import Instance
 from slackopt.progress import OnMove
 from slackopt.result import Result
@@ -30,12 +31,15 @@ def say_finished(result: Result) -> None:
 
 def one_line(result: Result) -> str:
     """Say in one line what came out of a run."""
+    seconds = "" if result.wall_s is None else f", {result.wall_s:.2f} s"
+    if is_bound_only(result):
+        bound = milliseconds(result.lower_bound_ns)
+        return f"{result.instance}, {result.method}: lower bound {bound}{seconds}"
     found = "no plan"
     if result.throughput_ratio is not None:
         found = f"{100 * result.throughput_ratio:.3f} % of ideal"
     if result.gap is not None:
         found += f", certified gap {100 * result.gap:.4f} %"
-    seconds = "" if result.wall_s is None else f", {result.wall_s:.2f} s"
     return f"{result.instance}, {result.method}: {result.status}, {found}{seconds}"
 
 

@@ -10,7 +10,7 @@ import typer
 from slackopt.cli import options, views
 from slackopt.cli.options import check_output
 from slackopt.cli.output import Answer
-from slackopt.cli.progress import one_run, say_finished
+from slackopt.cli.progress import one_run, say, say_finished
 from slackopt.compare import check_methods
 from slackopt.errors import InfeasibleError, NothingFoundError, SolverError
 from slackopt.files import read_instance, write_record
@@ -65,6 +65,7 @@ def solve(
     question = read_instance(instance)
     if export is not None:
         export_model(question, export)
+        say(f"model written to {export}")
     with one_run(question, method) as on_move:
         result = run_method(
             question,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from slackopt.result import Result
+
 UNKNOWN = "unknown"
 
 
@@ -33,3 +35,12 @@ def bandwidth(value: int | None) -> str:
 def count(number: int, one: str, many: str | None = None) -> str:
     """Write a number with its noun."""
     return f"{number} {one if number == 1 else many or one + 's'}"
+
+
+def is_bound_only(result: Result) -> bool:
+    """Whether a result is what `bound` is for: a bound, and no plan."""
+    return (
+        result.method == "bound"
+        and result.status == "no_solution"
+        and result.lower_bound_ns is not None
+    )

@@ -10,7 +10,15 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from slackopt.batch.run import Run
-from slackopt.cli.text import UNKNOWN, bandwidth, count, milliseconds, percent, size
+from slackopt.cli.text import (
+    UNKNOWN,
+    bandwidth,
+    count,
+    is_bound_only,
+    milliseconds,
+    percent,
+    size,
+)
 from slackopt.describe import describe
 from slackopt.graph import Graph
 from slackopt.instance import Instance
@@ -129,7 +137,9 @@ def _plan_facts(found: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _result_facts(result: Result) -> dict[str, str]:
-    facts = {"status": f"{result.status}, stopped by {result.stopped_by}"}
+    # A method for bounds has no plan to give, so that is no failure.
+    status = "bound" if is_bound_only(result) else result.status
+    facts = {"status": f"{status}, stopped by {result.stopped_by}"}
     if result.makespan_ns is not None:
         facts |= {
             "makespan": milliseconds(result.makespan_ns),

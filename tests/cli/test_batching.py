@@ -1,17 +1,20 @@
 """``slackopt batch``: what users type, and what they read."""
 
+import heapq
 import json
 import os
 import shlex
 import subprocess
 import sys
 from pathlib import Path
+from random import Random
 
 import pytest
 from cli.conftest import Cli
 
 from slackopt.batch import read_runs
 from slackopt.cli.batch_progress import duration
+from slackopt.cli.batch_views import _longest_s
 from slackopt.cli.batching import SLURM_JOBS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -145,3 +148,18 @@ def test_the_log_is_one_object_a_line(cli: Cli, instance_file: Path, tmp_path: P
     (log,) = (tmp_path / "out" / "logs").iterdir()
     events = [json.loads(line)["event"] for line in log.read_text().splitlines()]
     assert events == ["batch", "started", "recorded", "end"]
+
+
+def test_the_longest_time_of_a_batch_is_no_less_than_its_longest_run() -> None:
+    assert _longest_s([], 3) == 0
+    assert _longest_s([3600.0, 60.0], 100) == 3600
+    assert _longest_s([30.0] * 4, 2) == 60
+    assert _longest_s([30.0] * 5, 2) == 90
+    rng = Random(0)
+    for _ in range(300):
+        limits = [rng.choice((1.0, 10.0, 60.0)) for _ in range(rng.randint(1, 9))]
+        jobs = rng.randint(1, 5)
+        free = [0.0] * jobs
+        for limit in limits:  # any run may end sooner than its limit
+            heapq.heapreplace(free, free[0] + limit * rng.choice((1.0, 1.0, rng.random())))
+        assert max(free) <= _longest_s(limits, jobs) + 1e-9

@@ -284,3 +284,14 @@ def test_no_column_goes_on_a_narrow_terminal(
     assert "slackswap-timeline" in shown
     assert "time" in shown
     assert "…" not in shown
+
+
+def test_a_bound_alone_is_no_failure_and_the_model_is_told(
+    cli: Cli, instance_file: Path, tmp_path: Path
+) -> None:
+    model = tmp_path / "model.lp"
+    ran = cli("solve", instance_file, "--method", "bound", "--export", model)
+    assert ran.code == 0
+    assert f"model written to {model}" in ran.err
+    assert "bound: lower bound" in ran.err
+    assert "no_solution" not in ran.out + ran.err
