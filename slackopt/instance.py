@@ -133,7 +133,8 @@ class Instance(Record):
         return (
             f"Instance({self.name!r}, {len(self.graph.ops)} ops, "
             f"{len(self.lifetimes.candidates)} candidates, budget "
-            f"{self.budget_bytes / 2**30:.2f} GiB = {share:.1%} of peak, {self.device.name})"
+            f"{self.budget_bytes / 2**30:.2f} GiB = {100 * share:.1f} % of peak, "
+            f"{self.device.name})"
         )
 
 

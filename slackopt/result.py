@@ -101,6 +101,6 @@ class Result(Record):
 
     def __repr__(self) -> str:
         share = self.throughput_ratio
-        ratio = "no plan" if share is None else f"{share:.3%} of ideal"
-        gap = "" if self.gap is None else f", certified gap {self.gap:.4%}"
+        ratio = "no plan" if share is None else f"{100 * share:.3f} % of ideal"
+        gap = "" if self.gap is None else f", certified gap {100 * self.gap:.4f} %"
         return f"Result({self.instance!r}, {self.method}, {self.status}: {ratio}{gap})"

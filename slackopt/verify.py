@@ -104,7 +104,8 @@ def _verify_bound(
     else:
         excess = (bound - proved) / proved
         checked.append(
-            f"lower bound {bound} ns: {share}; the last {excess:.6%} rest on the solver's word"
+            f"lower bound {bound} ns: {share}; the last {100 * excess:.6f} % rest on the "
+            "solver's word"
         )
 
 

@@ -12,6 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from slackopt.batch.events import Event
 from slackopt.cli.progress import say
+from slackopt.cli.text import count
 from slackopt.tables import printable
 
 
@@ -82,7 +83,7 @@ class BatchProgress:
         elif event.kind in ("unwritten", "lost", "warning"):
             self._line(f"warning: {facts['why']}")
         elif event.kind == "stopping":
-            self._line(f"stopping {facts['running']} runs; what they have found is kept")
+            self._line(f"stopping {count(int(facts['running']), 'run')}; what was found is kept")
         self._show()
 
     def _finished(self, label: str, facts: Any) -> None:

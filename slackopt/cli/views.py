@@ -87,12 +87,17 @@ def _graph_facts(found: Mapping[str, Any]) -> dict[str, str]:
         "ideal time": milliseconds(found["ideal_ns"]),
         "forward / backward": f"{milliseconds(found['forward_ns'])} / "
         f"{milliseconds(found['backward_ns'])}",
-        "candidates": f"{count(found['candidates'], 'tensor')}, "
-        f"{size(found['candidate_bytes'])} in sum",
+        "candidates": _candidates(found),
         "feasible budget": f"at least {size(found['min_budget_lower_bound_bytes'])} "
         "(lower bound: the largest working set of an op)",
         **({"profiled for": str(profiled)} if profiled else {}),
     }
+
+
+def _candidates(found: Mapping[str, Any]) -> str:
+    every, movable = found["candidate_bytes"], found["evictable_candidate_bytes"]
+    text = f"{count(found['candidates'], 'tensor')}, {size(every)} in sum"
+    return text if movable > 0.999 * every else f"{text}, of which {size(movable)} can be freed"
 
 
 def _instance_facts(found: Mapping[str, Any]) -> dict[str, str]:

@@ -161,8 +161,8 @@ class _Checks:
             )
         base = self.instance.ideal_ns if bound is None else bound.lower_bound_ns
         self.found.notes.append(
-            f"the last {(word.lower_bound_ns - base) / base:.6%} of the bound rest on the word of "
-            f"{word.origin.method}"
+            f"the last {100 * (word.lower_bound_ns - base) / base:.6f} % of the bound rest on the "
+            f"word of {word.origin.method}"
         )
 
     def _infeasible(self) -> None:

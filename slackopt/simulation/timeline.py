@@ -199,7 +199,8 @@ class Timeline:
             f"makespan {_ms(self.makespan_ns)} = ideal {_ms(self.ideal_ns)} + recompute "
             f"{_ms(self.recompute_ns)} + waiting for swap-in {_ms(self.stall_ns('swap-in'))} + "
             f"waiting for memory {_ms(self.stall_ns('memory'))}; throughput ratio "
-            f"{self.throughput_ratio:.3%}, peak {self.peak_bytes / 2**30:.3f} GiB of "
+            f"{100 * (self.throughput_ratio or 0):.3f} %, "
+            f"peak {self.peak_bytes / 2**30:.3f} GiB of "
             f"{self.instance.budget_bytes / 2**30:.3f} GiB"
         )
 

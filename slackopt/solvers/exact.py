@@ -39,6 +39,9 @@ def solve_exact(instance: Instance, progress: Progress, options: SolveOptions) -
     evaluator = Evaluator(instance)
     started = start_window(instance, progress, options)
     if started is None:
+        # The LP may have no point and no exact proof of that: the schedule model can tell.
+        if not progress.is_done() and progress.seconds_left > 0 and is_small(instance):
+            _solve_small(instance, progress, options)
         return reason(progress)
     lp, rows = started.lp, started.model_rows()
     begun = time.monotonic()

@@ -79,3 +79,10 @@ def test_noise_in_a_ray_does_not_spoil_the_proof_of_infeasibility() -> None:
     assert result.bound_certificate
     assert any("contradict each other" in line for line in so.verify(instance, result))
     assert so.solve(instance, "enumerate").status == "infeasible"
+
+
+def test_without_that_proof_exact_asks_the_schedule_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    instance = so.read_instance(HERE / "data" / "infeasible-noisy-ray.json")
+    monkeypatch.setattr(window_lp, "proves_infeasible", lambda *_: False)
+    assert so.solve(instance, "bound").status == "no_solution"
+    assert so.solve(instance, "exact", time_limit=20).status == "infeasible"
