@@ -171,11 +171,9 @@ class WindowLp:
         present = {row.name for row in self.rows}
         last_duals: list[float] = []
         while True:
-            left = None if deadline is None else deadline - time.monotonic()
-            if left is not None and left <= 0:
+            if deadline is not None and time.monotonic() >= deadline:
                 break
-            self.highs.setOptionValue("time_limit", 1e30 if left is None else left)
-            status = self._run()
+            status = self._run(deadline)
             if status == highspy.HighsModelStatus.kInfeasible:
                 found.infeasible = True
                 found.contradiction, last_duals = self._infeasibility_weights(), []
@@ -207,19 +205,21 @@ class WindowLp:
         found.seconds = time.monotonic() - begun
         return found
 
-    def _run(self) -> highspy.HighsModelStatus:
-        """Run the solver, from scratch and by interior point if it gives no answer.
+    def _run(self, deadline: float | None) -> highspy.HighsModelStatus:
+        """Run the solver; if it gives no answer, from scratch, and then by interior point.
 
         Where a link moves the whole budget in a blink, coefficients span sixteen orders of
         magnitude, and the simplex method can lose its way from the basis of the round before.
         """
-        run_highs(self.highs)
-        for solver in ("choose", "ipm"):
+        for attempt, solver in enumerate(("choose", "choose", "ipm")):
+            if attempt:
+                self.highs.clearSolver()
+            self.highs.setOptionValue("solver", solver)
+            left = 1e30 if deadline is None else max(deadline - time.monotonic(), 0.0)
+            self.highs.setOptionValue("time_limit", left)
+            run_highs(self.highs)
             if self.highs.getModelStatus() in _ANSWERS:
                 break
-            self.highs.clearSolver()
-            self.highs.setOptionValue("solver", solver)
-            run_highs(self.highs)
         self.highs.setOptionValue("solver", "choose")
         return self.highs.getModelStatus()
 

@@ -33,8 +33,8 @@ def test_an_uneven_link_is_solved_by_another_way() -> None:
 class Failing(WindowLp):
     """A window LP of which every round after the fourth fails, however often it is tried."""
 
-    def _run(self) -> highspy.HighsModelStatus:
-        status = super()._run()
+    def _run(self, deadline: float | None) -> highspy.HighsModelStatus:
+        status = super()._run(deadline)
         self.runs = getattr(self, "runs", 0) + 1
         return status if self.runs <= 4 else UNKNOWN
 
@@ -66,7 +66,7 @@ def test_each_way_is_tried_and_the_choice_of_solver_restored(
         "run_highs",
         lambda highs: solvers.append(highs.getOptionValue("solver")[1]),
     )
-    assert lp._run() not in window_lp._ANSWERS
+    assert lp._run(None) not in window_lp._ANSWERS
     assert solvers == ["choose", "choose", "ipm"]
     assert lp.highs.getOptionValue("solver")[1] == "choose"
 
