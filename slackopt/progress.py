@@ -20,6 +20,9 @@ from slackopt.simulation.evaluator import Evaluator
 OnMove = Callable[[float, int | None, int | None, str], None]
 OnState = Callable[["Progress"], None]
 
+LEAST_S = 0.5
+"""Seconds without which no step of a method is begun."""
+
 
 class Progress:
     """Collects what a method finds and proves, and makes the `Result`.
@@ -104,6 +107,11 @@ class Progress:
         """Whether nothing is left to do: gap closed, infeasible, or in conflict."""
         closed = self.gap is not None and self.gap <= self.gap_tolerance
         return closed or self.infeasible or self.conflict
+
+    def is_out_of_time(self) -> bool:
+        """Whether less time is left than any step needs."""
+        limit = self.seconds + self.seconds_left
+        return self.seconds_left <= min(LEAST_S, 0.1 * limit)
 
     @contextlib.contextmanager
     def share(self, fraction: float) -> Iterator[None]:

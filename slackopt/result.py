@@ -12,7 +12,7 @@ from slackopt.plan import Plan
 from slackopt.records import SCHEMA_VERSION, Name, Record
 
 Status = Literal["optimal", "feasible", "infeasible", "no_solution", "error"]
-StoppedBy = Literal["proof", "gap", "time", "memory", "heuristic", "signal", "error"]
+StoppedBy = Literal["proof", "gap", "time", "exhausted", "memory", "heuristic", "signal", "error"]
 Count = Annotated[int, Field(ge=0)]
 Seconds = Annotated[float, Field(ge=0)]
 TrajectoryPoint = tuple[Seconds, Count | None, Count | None]

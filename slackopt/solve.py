@@ -173,8 +173,7 @@ def solve(
 
 def _say_whether_deterministic(progress: Progress, stopped_by: StoppedBy) -> None:
     """Record whether a run that was to be deterministic was: nothing but work ended any step."""
-    limit = progress.seconds + progress.seconds_left
-    cut = stopped_by == "signal" or progress.seconds_left <= min(0.5, 0.1 * limit)
+    cut = stopped_by == "signal" or progress.is_out_of_time()
     progress.facts |= {"deterministic": not cut, "threads": 1}
     if cut:
         progress.note("the run was cut short in time: its result depends on the machine's speed")

@@ -31,10 +31,9 @@ def point_of(
     time, ends = 0, []
     for i, job in enumerate(jobs.jobs):
         position = ran.pop((job.op, job.slot, job.is_rerun), None)
-        if position is None:
-            x[times.start[i]] = time
-        else:
-            x[times.start[i]] = record.job_starts_ns[position]
+        if model.swap:
+            x[times.start[i]] = time if position is None else record.job_starts_ns[position]
+        if position is not None:
             time = record.job_ends_ns[position]
             if job.is_rerun:
                 x[model.rerun[i]] = 1

@@ -8,15 +8,17 @@ its duration, the makespan. Rows over decisions and reruns are here, rows over t
 
 The run of every plan that the simulator accepts, and that ends at `horizon_ns` or before, is a
 point of these rows with its makespan as objective: they are a relaxation, whose bound holds for
-every plan. Decisions fix the rest of a plan but its triggers, so with `no_good_row` for each
+every plan. Decisions fix the rest of a plan but its triggers, so with `differs_row` for each
 decision vector whose best triggers are known, the optimum is the simulator's
 (docs/schedule.md; `slackopt.solvers.schedule_loop`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from math import gcd
 
+from slackopt.formulations.coarsening import time_unit
 from slackopt.formulations.linear import Column, Row
 from slackopt.formulations.schedule_jobs import ScheduleJobs
 from slackopt.formulations.schedule_memory import MemoryRows
@@ -40,6 +42,7 @@ class ScheduleFormulation:
     ----------
     columns, rows
         The model, in exact integers. Decisions that the instance does not allow have no column.
+        Where nothing can be swapped, memory rows of reruns are left to `add_memory_rows`.
     swap, recompute
         Tensor -> column.
     rerun
@@ -63,18 +66,36 @@ class ScheduleFormulation:
         }
         self.recompute = {t: self.add_column(f"recompute[{t}]") for t in sorted(jobs.droppable)}
         self.rerun = {
-            i: self.add_column(f"rerun[{job.op},{job.slot}]")
+            i: self.add_column(
+                f"rerun[{job.op},{job.slot}]",
+                objective=0 if self.swap else life.durations_ns[job.op],
+            )
             for i, job in enumerate(jobs.jobs)
             if job.is_rerun
         }
-        self.constant_ns = life.durations_ns[-1]
+        self.constant_ns = life.durations_ns[-1] if self.swap else instance.ideal_ns
         self.times = ScheduleTimes(self)
+        self.memory = MemoryRows(self)
         self.rows: list[Row] = [
             *self._decision_rows(),
             *self._rerun_rows(),
-            *self.times.rows(),
-            *MemoryRows(self).rows(),
+            *(self.times.rows() if self.swap else self._horizon_row()),
+            *self.memory.rows(range(len(jobs.jobs)) if self.swap else jobs.base_position),
         ]
+
+    def unit_ns(self, rows: Sequence[Row], limit: int) -> int:
+        """Return a unit in which no time, or no time of reruns, exceeds `limit`."""
+        if self.swap:
+            return time_unit(rows, self.times.columns, self.horizon_ns, limit)
+        durations = [self.columns[column].objective for column in self.rerun.values()]
+        exact = gcd(*durations) or 1
+        return exact * max(1, -(-sum(durations) // (exact * limit)))
+
+    def add_memory_rows(self, positions: Iterable[int]) -> int:
+        """Add the memory rows of some jobs; return how many rows and definitions are new."""
+        rows = self.memory.rows(positions)
+        self.rows += rows
+        return len(rows)
 
     def add_column(
         self, name: str, *, objective: int = 0, upper: int = 1, integer: bool = True
@@ -144,6 +165,11 @@ class ScheduleFormulation:
             for i, cause in causes.items():
                 yield Row(f"set_off[{j},{jobs.jobs[i].slot}]", {self.rerun[i]: 1} | cause, 0)
 
+    def _horizon_row(self) -> Iterator[Row]:
+        """``ideal + sum of d_i x_i <= horizon``, where there are no time columns."""
+        durations = {c: self.columns[c].objective for c in self.rerun.values()}
+        yield Row("horizon", durations, self.horizon_ns - self.instance.ideal_ns)
+
     # Points and plans.
 
     def decisions_of(self, x: Sequence[float]) -> list[int]:
@@ -157,6 +183,8 @@ class ScheduleFormulation:
 
     def triggers_of(self, x: Sequence[float]) -> dict[int, int]:
         """Triggers at which the swap-ins of a point may start: the slots they start in."""
+        if not self.swap:
+            return {}
         ends = [
             x[self.times.start[i]] + self.life.durations_ns[k]
             for k, i in enumerate(self.jobs.base_position)
@@ -173,19 +201,6 @@ class ScheduleFormulation:
             for t, column in self.swap.items()
             if x[column] > 0.5
         }
-
-    def no_good_row(self, decisions: Sequence[int]) -> Row:
-        """At least one decision differs from these."""
-        coefficients: dict[int, int] = {}
-        upper = -1
-        for t in self.jobs.decidable:
-            chosen = {SWAP: self.swap, RECOMPUTE: self.recompute}.get(decisions[t], {}).get(t)
-            if chosen is None:  # kept: any other decision differs
-                coefficients |= dict.fromkeys(self.decision_columns(t), -1)
-            else:
-                coefficients[chosen] = 1
-                upper += 1
-        return Row(f"differs[{''.join(map(str, decisions))}]", coefficients, upper)
 
 
 def longest_makespan_ns(instance: Instance) -> int:

@@ -19,7 +19,7 @@ memory: what is counted is on the device then.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from slackopt.formulations.linear import Row
@@ -37,31 +37,37 @@ class MemoryRows:
         self.model = model
         self.life = model.life
         self._later: dict[tuple[int, int], int] = {}
+        self._rebuilt_by: dict[tuple[int, int, int | None], int] = {}
+        self._done: set[int] = set()
         self._rows: list[Row] = []
         base = model.jobs.base_position
         self._idle_from = [base[k] + 1 if k >= 0 else 0 for k in self.life.last_forward_use]
         self._used_from = [base[k] if k != ABSENT else None for k in self.life.first_backward_use]
         self._used_to = [base[k] if k != ABSENT else None for k in self.life.last_backward_use]
 
-    def rows(self) -> list[Row]:
-        """Return all rows."""
-        if self.life.batch_bytes > self.model.instance.budget_bytes:
-            self._rows.append(Row("batch", {}, -1))
-        for i in range(len(self.model.jobs.jobs)):
+    def rows(self, positions: Iterable[int]) -> list[Row]:
+        """Return the rows of the jobs at these positions, without those returned before."""
+        self._rows = []
+        if not self._done:
+            if self.life.batch_bytes > self.model.instance.budget_bytes:
+                self._rows.append(Row("batch", {}, -1))
+            self._rows += self._host_rows()
+        for i in positions:
+            if i in self._done:
+                continue
+            self._done.add(i)
             bytes_at, constant = self._residents(i)
-            for side in ("start", "end"):
+            for side in ("start", "end") if self.model.swap else ("start",):
                 total = dict(bytes_at)
-                moment = self.model.times.job_start(i)
-                if side == "end":
-                    moment = self.model.times.job_end(i)
                 for t in self.model.swap:
                     if self._is_idle(t, i):
+                        times = self.model.times
+                        moment = times.job_end(i) if side == "end" else times.job_start(i)
                         for column in self._on_the_way(t, i, side, moment):
                             total[column] = total.get(column, 0) + self.life.sizes_bytes[t]
                 upper = self.model.instance.budget_bytes - constant
                 if sum(size for size in total.values() if size > 0) > upper:
                     self._rows.append(Row(f"memory[{i},{side}]", total, upper))
-        self._rows += self._host_rows()
         return self._rows
 
     def _is_idle(self, t: int, i: int) -> bool:
@@ -139,9 +145,10 @@ class MemoryRows:
         return self._later[t, reads[0]]
 
     def _rebuilt(self, t: int, i: int) -> list[int]:
-        """Column that is at least ``R_t + X - 1``, X for "its producer was rerun before job i".
+        """Columns that add up to ``R_t + X - 1`` or more, X for "rebuilt by a rerun before job i".
 
         In the closure ``R_t + X + later - 2``; no column where no rerun can have been before.
+        Where t is the only output that can be dropped, a rerun means that it is: X is enough.
         """
         model = self.model
         if t not in model.recompute:
@@ -149,11 +156,17 @@ class MemoryRows:
         earlier = [p for p in model.jobs.rerun_positions[self.life.producer[t]] if p < i]
         if not earlier:
             return []
-        column = model.add_column(f"rebuilt[{t},{i}]", integer=False)
+        later = self._later_column(t, i) if self._used_from[t] is None else None
+        droppable = [y for y in self.life.outputs[self.life.producer[t]] if y in model.recompute]
+        if later is None and len(droppable) == 1:
+            return [model.rerun[p] for p in earlier]
+        key = (t, len(earlier), later)
+        if key in self._rebuilt_by:
+            return [self._rebuilt_by[key]]
+        column = self._rebuilt_by[key] = model.add_column(f"rebuilt[{t},{i}]", integer=False)
         coefficients = {model.rerun[p]: 1 for p in earlier}
         coefficients |= {model.recompute[t]: 1, column: -1}
         upper = 1
-        later = self._later_column(t, i) if self._used_from[t] is None else None
         if later is not None:
             coefficients[later] = coefficients.get(later, 0) + 1
             upper = 2

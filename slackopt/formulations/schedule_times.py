@@ -110,16 +110,17 @@ class ScheduleTimes:
     out_end, in_start
         Swappable tensor -> column.
     columns
-        All time columns.
+        All time columns; none where nothing can be swapped, since reruns alone then set all times.
     """
 
     def __init__(self, model: ScheduleFormulation) -> None:
         self.model = model
         life, jobs, horizon = model.life, model.jobs, model.horizon_ns
+        timed = range(len(jobs.jobs)) if model.swap else ()
         last = len(jobs.jobs) - 1
         self.start = [
             model.add_column(f"start[{i}]", objective=int(i == last), upper=horizon, integer=False)
-            for i in range(len(jobs.jobs))
+            for i in timed
         ]
         self.out_end = {
             t: model.add_column(f"out_end[{t}]", upper=horizon, integer=False) for t in model.swap

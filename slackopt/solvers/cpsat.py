@@ -18,10 +18,12 @@ from slackopt.progress import Progress
 from slackopt.result import StoppedBy
 from slackopt.simulation.evaluator import Evaluator
 from slackopt.solvers.cpsat_model import CpSatModel
+from slackopt.solvers.cpsat_schedule import solve_cpsat_schedule
 from slackopt.solvers.options import SolveOptions
 from slackopt.solvers.row_loop import RELAXED_SHARE, RowLoop
 from slackopt.solvers.scaling import Floats
 from slackopt.solvers.stages import (
+    ScheduleTry,
     WindowStart,
     polish,
     reason,
@@ -41,17 +43,22 @@ def solve_cpsat(instance: Instance, progress: Progress, options: SolveOptions) -
     """Bound and plans from a Boolean window model, through OR-Tools CP-SAT."""
     progress.facts |= {"solver": "cpsat", "solver_version": package_version("ortools")}
     evaluator = Evaluator(instance)
+    schedule = ScheduleTry(solve_cpsat_schedule, instance, progress, options)
     started = start_window(instance, progress, options)
     if started is None:
+        schedule.run(1.0)
         return reason(progress)
     rows = started.model_rows()
     begun = time.monotonic()
     if ROUND_THE_LP and not progress.is_done():
         round_window_lp(started.lp, progress, evaluator, options)
+    if progress.makespan_ns is None:
+        schedule.run(0.5)
     if not progress.is_done() and progress.seconds_left > LEAST_S:
         work = options.work()
         run_cpsat_loop(started, rows, progress, evaluator, options, work)
     polish(progress, evaluator, options)
+    schedule.run(1.0)
     progress.facts["solve_s"] = time.monotonic() - begun
     return reason(progress)
 
@@ -64,6 +71,8 @@ def run_cpsat_loop(
     options: SolveOptions,
     work: float | None = None,
     relaxed_share: float = RELAXED_SHARE,
+    *,
+    persist: bool = True,
 ) -> None:
     """Run the row loop on a CP-SAT model until the gap is closed, or time or `work` is used up."""
     window, bound = started.lp.window, started.bound
@@ -86,6 +95,7 @@ def run_cpsat_loop(
         rows,
         incumbent=lambda: incumbent_point(window, evaluator, progress, started.order),
         relaxed_share=relaxed_share,
+        persist=persist,
     )
 
 

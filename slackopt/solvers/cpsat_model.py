@@ -67,6 +67,12 @@ class CpSatModel:
         self.seed = seed
         self.keep_log = keep_log
         self.log: list[str] = []
+        self.work = 0.0
+        self.tie_costs = self._tie_costs(tie_break)
+        self.clear_rows()
+
+    def clear_rows(self) -> None:
+        """Begin again with columns and objective alone."""
         self.model = cp_model.CpModel()
         self.model.name = "window"
         self.variables = [
@@ -75,14 +81,12 @@ class CpSatModel:
             else self.model.new_int_var(0, c.upper, c.name)
             for c in self.integer.columns
         ]
-        self.tie_costs = self._tie_costs(tie_break)
         costs = [c.objective + t for c, t in zip(self.integer.columns, self.tie_costs, strict=True)]
         self.model.minimize(cp_model.LinearExpr.weighted_sum(self.variables, costs))
-        self.work = 0.0
         self._num_rows = 0
 
     def _tie_costs(self, tie_break: Floats | None) -> list[int]:
-        costs = [0] * len(self.variables)
+        costs = [0] * len(self.integer.columns)
         if tie_break is not None:
             unit = Scaling.of(self.window).time_ns / self.integer.unit_ns
             for j, i in self.integer.boolean.items():

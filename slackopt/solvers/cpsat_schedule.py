@@ -8,7 +8,7 @@ from functools import partial
 from ortools.sat.python import cp_model
 
 from slackopt.environment import package_version
-from slackopt.formulations.coarsening import coarsen, time_unit
+from slackopt.formulations.coarsening import coarsen
 from slackopt.formulations.linear import Row
 from slackopt.formulations.schedule import ScheduleFormulation
 from slackopt.instance import Instance
@@ -37,7 +37,7 @@ def _solve(
     options: SolveOptions, model: ScheduleFormulation, rows: Sequence[Row], seconds: float
 ) -> ScheduleAnswer:
     times = model.times.columns
-    unit = time_unit(rows, times, model.horizon_ns, LIMIT)
+    unit = model.unit_ns(rows, LIMIT)
     cp = cp_model.CpModel()
     variables = []
     for j, column in enumerate(model.columns):
@@ -51,7 +51,11 @@ def _solve(
             )
             <= coarse.upper
         )
-    costs = [(j, column.objective) for j, column in enumerate(model.columns) if column.objective]
+    costs = [
+        (j, column.objective if times else column.objective // unit)
+        for j, column in enumerate(model.columns)
+        if column.objective
+    ]
     cp.minimize(
         cp_model.LinearExpr.weighted_sum([variables[j] for j, _ in costs], [c for _, c in costs])
     )
@@ -70,7 +74,7 @@ def _solve(
         return ScheduleAnswer("infeasible", native_status=name)
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE, cp_model.UNKNOWN):
         return ScheduleAnswer("error", native_status=name)
-    # The start of the last job is its number of units or more, whatever was rounded down.
+    # The start of the last job, or the time of reruns, is its number of units or more.
     bound = round(solver.best_objective_bound) * unit + model.constant_ns
     if status == cp_model.UNKNOWN:
         return ScheduleAnswer("limit", None, bound, name)

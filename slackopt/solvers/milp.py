@@ -11,12 +11,13 @@ from slackopt.instance import Instance
 from slackopt.progress import Progress
 from slackopt.result import StoppedBy
 from slackopt.simulation.evaluator import Evaluator
+from slackopt.solvers.milp_schedule import solve_milp_schedule
 from slackopt.solvers.options import NODES_PER_UNIT, SolveOptions
 from slackopt.solvers.pulp_model import PulpModel, check_solver
 from slackopt.solvers.row_loop import RELAXED_SHARE, RowLoop
 from slackopt.solvers.row_model import ModelLimits, ModelRun, OnBound, OnPoint
 from slackopt.solvers.scaling import Floats
-from slackopt.solvers.stages import polish, reason, round_window_lp, start_window
+from slackopt.solvers.stages import ScheduleTry, polish, reason, round_window_lp, start_window
 from slackopt.solvers.tie_break import TIE_BREAK_UNITS, tie_break
 
 
@@ -26,18 +27,23 @@ def solve_milp(instance: Instance, progress: Progress, options: SolveOptions) ->
     version = package_version("highspy") if solver == "highs" else None
     progress.facts |= {"solver": solver, "solver_version": version}
     evaluator = Evaluator(instance)
+    schedule = ScheduleTry(solve_milp_schedule, instance, progress, options)
     started = start_window(instance, progress, options)
     if started is None:
+        schedule.run(1.0)
         return reason(progress)
     lp, rows = started.lp, started.model_rows()
     begun = time.monotonic()
     if not progress.is_done():
         round_window_lp(lp, progress, evaluator, options)
+    if progress.makespan_ns is None:
+        schedule.run(0.5)
     if not progress.is_done():
         with PulpModel(lp.window, tie_break(lp.window), solver) as pulp_model:
             work = options.work()
             run_milp_loop(pulp_model, rows, progress, evaluator, options, solver, work)
     polish(progress, evaluator, options)
+    schedule.run(1.0)
     progress.facts["solve_s"] = time.monotonic() - begun
     return reason(progress)
 
@@ -51,6 +57,8 @@ def run_milp_loop(
     solver: str,
     work: float | None = None,
     relaxed_share: float = RELAXED_SHARE,
+    *,
+    persist: bool = True,
 ) -> None:
     """Run the row loop on a PuLP model until the gap is closed, or time or `work` is used up."""
     model = MilpRows(pulp_model, progress, options)
@@ -64,7 +72,7 @@ def run_milp_loop(
         bound_source=f"{solver} bound",
         work=work,
     )
-    loop.run(rows, relaxed_share=relaxed_share)
+    loop.run(rows, relaxed_share=relaxed_share, persist=persist)
 
 
 class MilpRows:
@@ -83,6 +91,10 @@ class MilpRows:
     def add_rows(self, rows: Sequence[Row]) -> None:
         """Append rows."""
         self.model.add_rows(rows)
+
+    def clear_rows(self) -> None:
+        """Remove all rows."""
+        self.model.clear_rows()
 
     def solve(
         self,

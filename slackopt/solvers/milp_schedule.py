@@ -8,7 +8,7 @@ from math import ceil
 
 import numpy as np
 
-from slackopt.formulations.coarsening import coarsen, time_unit
+from slackopt.formulations.coarsening import coarsen
 from slackopt.formulations.linear import Row
 from slackopt.formulations.schedule import ScheduleFormulation
 from slackopt.instance import Instance
@@ -75,7 +75,7 @@ def _solve(
     rows: Sequence[Row],
     seconds: float,
 ) -> ScheduleAnswer:
-    unit = time_unit(rows, model.times.columns, model.horizon_ns, LIMIT)
+    unit = model.unit_ns(rows, LIMIT)
     report = process.solve(
         linear_model(model, rows, unit),
         time_limit=min(seconds, NO_LIMIT_S),
@@ -110,7 +110,7 @@ def linear_model(model: ScheduleFormulation, rows: Sequence[Row], unit_ns: int) 
     ]
     terms = [term for row in coarse for term in row.coefficients.items()]
     return LinearModel(
-        costs=np.array([float(column.objective) for column in model.columns]),
+        costs=np.array([column.objective / (1 if times else unit_ns) for column in model.columns]),
         upper=np.array(upper),
         integer=np.array([column.integer for column in model.columns], dtype=np.bool_),
         starts=np.cumsum([0, *(len(row.coefficients) for row in coarse)]),

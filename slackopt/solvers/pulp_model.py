@@ -106,6 +106,10 @@ class PulpModel:
             columns, coefficients, upper, _ = self.scaling.row(row)
             self._rows.append((columns, coefficients, upper))
 
+    def clear_rows(self) -> None:
+        """Remove all rows."""
+        self._rows.clear()
+
     @property
     def num_rows(self) -> int:
         """Number of rows."""

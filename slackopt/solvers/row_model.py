@@ -60,7 +60,7 @@ class ModelLimits:
 
 
 class RowModel(Protocol):
-    """A mixed-integer model to which rows are added between solves."""
+    """A mixed-integer model whose rows change between solves."""
 
     @property
     def num_rows(self) -> int:
@@ -68,6 +68,9 @@ class RowModel(Protocol):
 
     def add_rows(self, rows: Sequence[Row]) -> None:
         """Append rows."""
+
+    def clear_rows(self) -> None:
+        """Remove all rows."""
 
     def solve(
         self,

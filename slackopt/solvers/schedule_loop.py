@@ -18,21 +18,27 @@ from dataclasses import dataclass
 from typing import Literal
 
 from slackopt.errors import InputError
+from slackopt.formulations.differs import differs_row
 from slackopt.formulations.linear import Row
 from slackopt.formulations.schedule import ScheduleFormulation, longest_makespan_ns
+from slackopt.formulations.schedule_jobs import ScheduleJobs
 from slackopt.heuristics import NoPlanError, heuristics
 from slackopt.instance import Instance
+from slackopt.lifetimes import Lifetimes
 from slackopt.progress import Progress
 from slackopt.result import StoppedBy
 from slackopt.simulation.evaluator import Evaluator
+from slackopt.simulation.prefetch import free_during_jobs
+from slackopt.simulation.sequence import compute_sequence
 from slackopt.solvers.enumerate import without_effectless
 from slackopt.solvers.trigger_search import best_triggers
 
 CUT_OFF = "decision vectors were priced and cut off"
 """End of the note that says how many rounds it took."""
 
-MAX_OPS = 120
-"""Largest instance taken: the model grows with the square of the ops, and so does its building."""
+MAX_OPS = 500
+MAX_SIZE = MAX_OPS**2
+"""Largest step taken, and largest model in the units of `schedule_size`."""
 
 STARTING_RULES = ("slackswap", "keep-all", "swap-all", "recompute-all")
 
@@ -77,11 +83,11 @@ def solve_schedule(
     source
         Name for bounds and plans in the trajectory.
     """
-    num_ops = instance.lifetimes.num_ops
-    if num_ops > MAX_OPS:
+    size = schedule_size(instance.lifetimes)
+    if size > MAX_SIZE:
         raise InputError(
-            f"method {source!r} is for small instances, of at most {MAX_OPS} ops; "
-            f"{instance.name!r} has {num_ops}: use exact, milp or cpsat"
+            f"method {source!r} is for small instances: the schedule model of {instance.name!r} "
+            f"would have some {size} terms, and {MAX_SIZE} are the limit; use exact, milp or cpsat"
         )
     _offer_starting_plans(instance, progress)
     progress.offer_bound(instance.ideal_ns, "ideal time")
@@ -94,6 +100,20 @@ def solve_schedule(
         if reason:
             progress.note(reason)
     return stopped_by
+
+
+def schedule_size(life: Lifetimes) -> int:
+    """Return about how many terms the rows of the schedule model have.
+
+    Rows of reruns count the slots of an op once per slot; where tensors can be swapped, each of
+    them has columns at each job, and each pair of them an order.
+    """
+    if life.num_ops > MAX_OPS:
+        return life.num_ops**2  # at least; finding the slots takes that long as well
+    jobs = ScheduleJobs.from_lifetimes(life)
+    swaps = sum(life.swappable[t] for t in jobs.decidable)
+    reruns = sum(len(positions) ** 2 for positions in jobs.rerun_positions)
+    return reruns + 2 * swaps * (len(jobs.jobs) + swaps)
 
 
 def _run(
@@ -132,6 +152,8 @@ def _run(
         if progress.is_done():
             break
         decisions = model.decisions_of(answer.x)
+        if not model.swap and _add_memory_rows(model, decisions):
+            continue
         if tuple(decisions) in tested:
             return "error", f"{source} ended with a point that had been cut off"
         effective, sequence = without_effectless(instance.lifetimes, decisions)
@@ -149,6 +171,20 @@ def _run(
     return _reason(progress), ""
 
 
+def _add_memory_rows(model: ScheduleFormulation, decisions: Sequence[int]) -> int:
+    """Add the rows of reruns at which a plan without swaps overfills the device."""
+    life, instance = model.life, model.instance
+    sequence = compute_sequence(life, decisions)
+    free = free_during_jobs(life, instance.device, instance.budget_bytes, sequence)
+    position = {(model.jobs.jobs[i].op, model.jobs.jobs[i].slot): i for i in model.rerun}
+    overfull = [
+        position[sequence.ops[job], sequence.slots[job]]
+        for job in range(len(free))
+        if free[job] < 0 and sequence.reruns[job]
+    ]
+    return model.add_memory_rows(overfull)
+
+
 def _solve(
     solve: SolveSchedule,
     model: ScheduleFormulation,
@@ -156,7 +192,7 @@ def _solve(
     seconds: float,
 ) -> ScheduleAnswer:
     """Solve a model without the decision vectors in `tested`; rows without columns stay here."""
-    rows = [*model.rows, *map(model.no_good_row, tested)]
+    rows = [*model.rows, *(differs_row(model.swap, model.recompute, v) for v in tested)]
     false = [row.name for row in rows if not row.coefficients and row.upper < 0]
     if false:
         return ScheduleAnswer("infeasible", native_status=f"row {false[0]} can't hold")

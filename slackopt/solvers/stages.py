@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from slackopt.formulations.linear import Row
@@ -11,11 +12,12 @@ from slackopt.formulations.window import WindowFormulation, is_lazy
 from slackopt.heuristics import NoPlanError, heuristics
 from slackopt.heuristics.common.exchange import local_search
 from slackopt.instance import Instance
-from slackopt.progress import Progress
+from slackopt.progress import LEAST_S, Progress
 from slackopt.result import StoppedBy
 from slackopt.simulation.evaluator import Evaluator
 from slackopt.solvers.options import NODES_PER_UNIT, SolveOptions
 from slackopt.solvers.rounding import rounded_plans
+from slackopt.solvers.schedule_loop import schedule_size
 from slackopt.solvers.window_lp import LpBound, WindowLp
 
 STARTING_RULES = (
@@ -29,6 +31,10 @@ STARTING_RULES = (
     "swap-all",
 )
 """Cheap rules: those that mostly swap, and those that only recompute, for slow links."""
+
+SMALL_SCHEDULE = 3_000
+LARGE_SCHEDULE = 60_000
+"""Sizes of schedule models that are likely to end soon, and that are not worth a try any more."""
 
 DETERMINISTIC_EVALUATIONS = 500
 """Plans that `polish` prices in a deterministic run."""
@@ -168,6 +174,52 @@ def polish(
             return
 
 
+class ScheduleTry:
+    """The schedule model as a stage of methods on window rows, where its size is worth a try.
+
+    Its optimum is the simulator's, so it closes gaps that window rows leave, and proves that no
+    plan exists; but it grows with the swaps that are possible and the slots of reruns.
+
+    Parameters
+    ----------
+    solve
+        The schedule method.
+    instance, progress, options
+        As for the method that runs it.
+    """
+
+    def __init__(
+        self,
+        solve: Callable[[Instance, Progress, SolveOptions], StoppedBy],
+        instance: Instance,
+        progress: Progress,
+        options: SolveOptions,
+    ) -> None:
+        self.solve = solve
+        self.instance = instance
+        self.progress = progress
+        self.options = options
+        self.size = schedule_size(instance.lifetimes)
+        # Its solves count seconds: a deterministic run takes it only where it ends by itself.
+        self.largest = SMALL_SCHEDULE if options.deterministic else LARGE_SCHEDULE
+
+    @property
+    def is_small(self) -> bool:
+        """Whether it is likely to end soon."""
+        return self.size <= SMALL_SCHEDULE
+
+    def run(self, share: float) -> None:
+        """Give it a share of the time left, unless the run is over or the model too large."""
+        progress = self.progress
+        least = 0.0 if self.is_small else LEAST_S
+        if progress.is_done() or progress.seconds_left <= least or self.size > self.largest:
+            return
+        facts = dict(progress.facts)
+        with progress.share(1.0 if self.options.deterministic else share):
+            self.solve(self.instance, progress, self.options)
+        progress.facts = facts
+
+
 def _part(progress: Progress, share: float) -> float | None:
     """Return the `time.monotonic` value at which a share of the time left will be used."""
     if progress.deadline is None:
@@ -181,4 +233,6 @@ def reason(progress: Progress) -> StoppedBy:
         return "error"
     if progress.infeasible or progress.gap == 0:
         return "proof"
-    return "gap" if progress.is_done() else "time"
+    if progress.is_done():
+        return "gap"
+    return "time" if progress.is_out_of_time() else "exhausted"

@@ -21,6 +21,7 @@ from schedule_points import holds, point_of
 
 import slackopt as so
 from slackopt.formulations.coarsening import coarsen, time_unit
+from slackopt.formulations.differs import differs_row
 from slackopt.formulations.linear import Row
 from slackopt.formulations.schedule import ScheduleFormulation, longest_makespan_ns
 from slackopt.formulations.window import WindowFormulation
@@ -166,7 +167,7 @@ def test_every_run_is_a_point_of_the_schedule_rows() -> None:
             objective = sum(c.objective * v for c, v in zip(model.columns, x, strict=True))
             assert objective + model.constant_ns == record.makespan_ns
             assert model.decisions_of(x) == decisions
-            assert not holds(model.no_good_row(decisions), x)
+            assert not holds(differs_row(model.swap, model.recompute, decisions), x)
             # In coarse units the point holds as well, times rounded down.
             times = model.times.columns
             unit = time_unit(model.rows, times, model.horizon_ns, 20)
@@ -183,7 +184,7 @@ def test_a_no_good_row_cuts_off_one_vector_only() -> None:
     choices = [evaluator.options(t) for t in range(instance.lifetimes.num_tensors)]
     vectors = list(product(*choices))[:200]
     for cut in vectors[:5]:
-        row = model.no_good_row(cut)
+        row = differs_row(model.swap, model.recompute, cut)
         for vector in vectors:
             assert _holds_at(model, row, vector) == (vector != cut)
 
