@@ -45,7 +45,7 @@ def test_what_was_proved_before_a_failure_stands(monkeypatch: pytest.MonkeyPatch
     for module in ("bound", "stages"):
         monkeypatch.setattr(f"slackopt.solvers.{module}.WindowLp", Failing)
     result = so.solve(instance, "bound")
-    assert result.status == "error"
+    assert (result.status, result.stopped_by) == ("bounded", "error")
     assert result.lower_bound_ns is not None
     assert result.lower_bound_ns > ideal
     assert "kUnknown" in (result.reason or "")
