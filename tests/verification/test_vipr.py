@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-from fractions import Fraction
 from pathlib import Path
 from random import Random
 
@@ -24,8 +23,8 @@ HAS_CLAIM = (
 )
 
 
-def raised(text: str, ideal_ns: int) -> str:
-    """The same file with a bound, or a weight of a contradiction, larger by a millionth."""
+def falsified(text: str, ideal_ns: int) -> str:
+    """The same file with a bound larger by a millionth, or a contradiction without a row."""
 
     def more(match: re.Match[str]) -> str:
         lower = int(match[2])
@@ -33,10 +32,9 @@ def raised(text: str, ideal_ns: int) -> str:
 
     changed = re.sub(r"^(RTP range )(\d+)( .*)$", more, text, flags=re.MULTILINE)
     changed = re.sub(r"^(bound G )(\d+)( .*)$", more, changed, flags=re.MULTILINE)
-    if "RTP infeas" in text:  # any contradiction will do, so one weight is raised instead
-        *before, weight, end, last = text.rsplit(None, 3)
-        above = Fraction(weight) * Fraction(10**6 + 1, 10**6)
-        changed = f"{before[0]} {above} {end} {last}\n"
+    if "RTP infeas" in text:  # any contradiction will do, so the last row is left out instead
+        *before, _, end, last = text.rsplit(None, 3)
+        changed = f"{before[0]} 0 {end} {last}\n"
     assert changed != text
     return changed
 
@@ -59,7 +57,7 @@ def test_the_file_proves_the_claim_and_no_more(name: str, results: Results) -> N
         upper = "inf" if result.makespan_ns is None else str(result.makespan_ns - ideal)
         assert proved[1] == upper
     with pytest.raises(vipr_checker.RefusedError):
-        vipr_checker.check(raised(made.text, ideal))
+        vipr_checker.check(falsified(made.text, ideal))
 
 
 @pytest.mark.parametrize(
@@ -92,7 +90,7 @@ def test_a_broken_combination_or_point_is_refused(results: Results) -> None:
 def test_random_bounds_and_plans_are_proved() -> None:
     rng = Random(7)
     kinds = {"bounded": 0, "infeasible": 0, "plan": 0}
-    for i in range(60):
+    for i in range(40):
         instance = random_instance(rng) if i % 2 else chained_instance(rng)
         bound = so.solve(instance, "bound")
         proved = vipr_checker.check(vipr_certificate(instance, bound).text)
@@ -109,7 +107,7 @@ def test_random_bounds_and_plans_are_proved() -> None:
                 found = vipr_checker.check(vipr_certificate(instance, both).text)
                 assert found[1] == str(planned.makespan_ns - instance.ideal_ns)
                 kinds["plan"] += 1
-    assert min(kinds["bounded"], kinds["plan"]) >= 20
+    assert min(kinds["bounded"], kinds["plan"]) >= 12
     assert kinds["infeasible"]
 
 
@@ -153,4 +151,4 @@ def test_the_checker_of_others_agrees(viprchk: Path, results: Results, tmp_path:
         instance, result = results[name]
         text = vipr_certificate(instance, result).text
         assert accepts(text), name
-        assert not accepts(raised(text, instance.ideal_ns)), name
+        assert not accepts(falsified(text, instance.ideal_ns)), name
