@@ -57,6 +57,12 @@ class SolverError(SlackoptError):
     exit_code = 5
 
 
+class OnWordError(SlackoptError):
+    """What was to be proved rests in part on a solver's word."""
+
+    exit_code = 7
+
+
 class CheckError(SlackoptError):
     """An independent check refutes a claim.
 

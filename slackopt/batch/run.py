@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from slackopt.errors import InputError
-from slackopt.records import SCHEMA_VERSION, Name, Record
+from slackopt.records import MAX_INT, SCHEMA_VERSION, Count, Name, Record, Seconds, Sha256, Whole
 from slackopt.result import Result
 
 Outcome = Literal["done", "timeout", "out_of_memory", "crash", "error", "interrupted"]
@@ -20,7 +20,6 @@ FAILED: frozenset[Outcome] = frozenset(
 """Outcomes that ``--retry failed`` runs again."""
 
 Moment = Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)$")]
-Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
 class Task(Record):
@@ -50,10 +49,10 @@ class Task(Record):
     method: Name
     solver: str | None = None
     time_limit_s: Annotated[float, Field(gt=0)] | None = 60.0
-    memory_limit_bytes: Annotated[int, Field(gt=0)] | None = None
+    memory_limit_bytes: Annotated[int, Field(gt=0, le=MAX_INT)] | None = None
     gap: Annotated[float, Field(ge=0, lt=1)] = 1e-4
-    threads: Annotated[int, Field(ge=1)] = 1
-    seed: int = 0
+    threads: Annotated[int, Field(ge=1, le=MAX_INT)] = 1
+    seed: Whole = 0
     deterministic: bool = False
     options: Mapping[str, Any] = Field(default_factory=dict)
     tags: Mapping[str, str] = Field(default_factory=dict)
@@ -115,15 +114,15 @@ class Run(Record):
     task: Task
     outcome: Outcome
     detail: str | None = None
-    exit_code: int | None = None
+    exit_code: Whole | None = None
     signal: str | None = None
     result: Result | None = None
     features: Mapping[str, Any] = Field(default_factory=dict)
     started_at: Moment
     finished_at: Moment
-    wall_s: Annotated[float, Field(ge=0)]
-    peak_rss_bytes: Annotated[int, Field(ge=0)] | None = None
-    attempt: Annotated[int, Field(ge=1)] = 1
+    wall_s: Seconds
+    peak_rss_bytes: Count | None = None
+    attempt: Annotated[int, Field(ge=1, le=MAX_INT)] = 1
     log_tail: str = ""
     machine: Mapping[str, Any] = Field(default_factory=dict)
     slackopt_version: str

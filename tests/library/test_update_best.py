@@ -18,16 +18,29 @@ from slackopt.library.store import BEST
 from slackopt.simulation import simulate
 
 
-def result_run(small: Small, method: str, **changes: object) -> Run:
+def result_run(small: Small, task_method: str, /, **changes: object) -> Run:
     """The run of a method on the first instance, with its result changed."""
     run = next(
         run
         for run in read_runs(small.batch)
-        if run.task.method == method and run.task.instance == "first"
+        if run.task.method == task_method and run.task.instance == "first"
     )
     assert run.result is not None
     result = run.result.model_copy(update=changes)
     return run.model_copy(update={"result": result, "key": "f" * 32})
+
+
+def claimed_bound(small: Small, bound_ns: int) -> Run:
+    """A run of a solver that claims more than its certificate proves; `bound` may not."""
+    return result_run(
+        small,
+        "bound",
+        method="my-solver",
+        status="no_solution",
+        stopped_by="time",
+        trajectory=(),
+        lower_bound_ns=bound_ns,
+    )
 
 
 def only(small: Small, *runs: Run) -> Small:
@@ -136,8 +149,7 @@ def test_a_bound_beyond_its_certificate_is_a_solvers_word(small: Small) -> None:
     assert bound.result is not None
     assert bound.result.lower_bound_ns is not None
     proved = bound.result.lower_bound_ns
-    claimed = result_run(small, "bound", lower_bound_ns=proved + 7)
-    batch = only(small, claimed)
+    batch = only(small, claimed_bound(small, proved + 7))
     batch.update(proved_only=True)
     entry = read_best(small.family).entries[0]
     assert (entry.lower_bound_ns, entry.solver_bound) == (proved, None)
@@ -155,11 +167,11 @@ def test_a_bound_above_the_known_plan_is_a_conflict(known: Small) -> None:
     before = files(known)
     makespan = read_best(known.family).entries[0].makespan_ns
     assert makespan is not None
-    batch = only(known, result_run(known, "bound", lower_bound_ns=makespan + 1))
+    batch = only(known, claimed_bound(known, makespan + 1))
     report = batch.update()
     (conflict,) = report.conflicts
     assert "'first'" in conflict
-    assert f"no plan is below {makespan + 1} ns on the solver's word (bound" in conflict
+    assert f"no plan is below {makespan + 1} ns on the solver's word (my-solver" in conflict
     assert f"a plan of {makespan} ns was simulated" in conflict
     assert conflict.count("by slackopt") == 2
     assert files(known) == before
@@ -170,7 +182,7 @@ def test_a_plan_below_the_known_bound_is_a_conflict(small: Small) -> None:
     assert plan.result is not None
     assert plan.result.makespan_ns is not None
     makespan = plan.result.makespan_ns
-    only(small, result_run(small, "bound", lower_bound_ns=makespan + 1)).update()
+    only(small, claimed_bound(small, makespan + 1)).update()
     assert read_best(small.family).entries[0].plan is None
     before = files(small)
     report = small.update()
