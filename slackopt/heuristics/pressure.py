@@ -100,7 +100,11 @@ def passes(instance: Instance, deadline: float | None = None) -> Iterator[list[i
     life = instance.lifetimes
     can_swap = any(life.swappable[t] for t in life.candidates)
     powers = (1.0, 0.5, 0.0)
-    for swap, stay, p, q in product((False, True)[: 1 + can_swap], (False, True), powers, powers):
+    # Those that find good plans of real models come first, for where time is short.
+    ways = [(True, True), (False, True), (True, False), (False, False)]
+    for (swap, stay), p, q in product(ways, powers, powers):
+        if swap and not can_swap:
+            continue
         decisions = PressurePass(instance, Setting(p, q, swap, stay)).run(deadline)
         if decisions is None:
             return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection
 from dataclasses import dataclass
+from heapq import heappop, heappush
 
 from slackopt.heuristics.common.idle import op_starts_ns
 from slackopt.instance import Instance
@@ -88,6 +89,7 @@ class PressurePass:
         self._used = life.batch_bytes
         self._missing: set[int] = set()
         self._idle: set[int] = set()
+        self._queue: list[tuple[float, int]] = []  # score when it was looked at, idle tensor
         self._ends_at: dict[int, list[int]] = {}  # last forward use -> what may leave then
         for t in range(n):
             if self._free[t] or self._may_swap[t] or self._decisions[t] == SWAP:
@@ -109,6 +111,7 @@ class PressurePass:
                     self._drop(t)
                 else:
                     self._idle.add(t)
+                    heappush(self._queue, (self._scored(t, k)[0], t))
         return self._decisions
 
     def _slot(self, k: int) -> None:
@@ -141,15 +144,26 @@ class PressurePass:
         self._used = used
         self._idle -= last_read.keys()
         excess = worst - self._budget
-        if excess > 0 and self._idle:
-            for _, t, swap in sorted(self._scored(t, k) for t in self._idle):
-                if swap:
-                    self._swap(t)
-                else:
-                    self._drop(t)
-                excess -= sizes[t]
-                if excess <= 0:
-                    break
+        if excess > 0:
+            self._evict(excess, k)
+
+    def _evict(self, excess: int, k: int) -> None:
+        """Evict idle tensors until `excess` bytes have left, or none is idle."""
+        # Scores only grow as needs come closer and more is missing (but for what was rebuilt), so
+        # a stored one is a lower bound: the first that is up to date and still least is the least.
+        while excess > 0 and self._idle:
+            _, t = heappop(self._queue)
+            if t not in self._idle:
+                continue
+            score, swap = self._scored(t, k)
+            if self._queue and score > self._queue[0][0]:
+                heappush(self._queue, (score, t))
+                continue
+            if swap:
+                self._swap(t)
+            else:
+                self._drop(t)
+            excess -= self.life.sizes_bytes[t]
 
     def _reruns(self, k: int) -> list[int]:
         """Ops that rebuild what op `k` misses, ascending."""
@@ -180,15 +194,15 @@ class PressurePass:
         self._leave(t)
         self._decisions[t] = SWAP
 
-    def _scored(self, t: int, k: int) -> tuple[float, int, bool]:
-        """Return score and tensor, and whether it is rather swapped than dropped."""
+    def _scored(self, t: int, k: int) -> tuple[float, bool]:
+        """Return the score, and whether it is rather swapped than dropped."""
         p, q = self.setting.time_power, self.setting.closeness
         ahead = max(1, self._next_need(t, k, _DEPTH) - k)
         size = self.life.sizes_bytes[t]
         rebuild = self._rebuild_ns(t) if self._free[t] and (p or self._may_swap[t]) else 1
         exposed = self._exposed_ns(t, k) if self._may_swap[t] else 0
         swap = self._may_swap[t] and (not self._free[t] or exposed < rebuild)
-        return (exposed if swap else rebuild) ** p / (size * ahead**q), t, swap
+        return (exposed if swap else rebuild) ** p / (size * ahead**q), swap
 
     def _exposed_ns(self, t: int, k: int) -> int:
         """Time of copies that compute can't hide if `t` is swapped as well, at least 1."""
