@@ -2,6 +2,7 @@
 
 from slackopt.heuristics import (
     capuchin,
+    chain,
     corners,
     dtr,
     knapsack,
@@ -23,6 +24,7 @@ from slackopt.heuristics.registry import NoPlanError, heuristic, heuristics
 __all__ = [
     "NoPlanError",
     "capuchin",
+    "chain",
     "corners",
     "dtr",
     "heuristic",
