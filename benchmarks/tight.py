@@ -8,8 +8,8 @@ every instance on which the first method has no plan and another has one, and ev
 (a plan of an instance proved infeasible, or below a proved bound); with either, the exit code is 1.
 
 Results are kept in a file, one JSON object a line. A run goes on where it was stopped: what is in
-the file already is not run again. ``--first`` and ``--last`` run a part of the instances;
-``--table`` runs nothing.
+the file already is not run again. ``--first``, ``--last`` and ``--only`` run a part of the
+instances; ``--table`` runs nothing.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from fnmatch import fnmatchcase
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -270,6 +271,7 @@ def main() -> int:
     parser.add_argument("--instances", type=int, default=200)
     parser.add_argument("--first", type=int, default=0, help="number of the first instance to run")
     parser.add_argument("--last", type=int, help="number of the last instance to run")
+    parser.add_argument("--only", default="*", help="pattern of the names of instances to run")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("-o", "--output", type=Path, default=Path("tight.jsonl"))
@@ -280,6 +282,7 @@ def main() -> int:
     instances = list(islice(tight_instances(arguments.seed), arguments.instances))
     last = len(instances) - 1 if arguments.last is None else arguments.last
     instances = instances[arguments.first : last + 1]
+    instances = [i for i in instances if fnmatchcase(i.name, arguments.only)]
     if arguments.save is not None:
         arguments.save.mkdir(parents=True, exist_ok=True)
         for instance in instances:

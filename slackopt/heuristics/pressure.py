@@ -31,8 +31,8 @@ from slackopt.plan import Plan
 from slackopt.simulation.evaluator import Evaluator
 from slackopt.simulation.sequence import KEEP
 
-_WORK = 500_000
-"""Evaluations by default, times the number of ops: about a second."""
+_EVALUATIONS, _WORK = 5_000, 500_000
+"""Evaluations by default, at most, and times the number of ops: about a second."""
 
 _STEPS = 200
 """Decisions that one search changes at most."""
@@ -80,18 +80,20 @@ def pressure(
             if makespan is not None and (best_ns is None or makespan < best_ns):
                 best, best_ns = decisions, makespan
         if max_evaluations is None:
-            max_evaluations = _WORK // life.num_ops
+            max_evaluations = min(_EVALUATIONS, _WORK // life.num_ops)
         fitting = Fitting(evaluator, seed, max_evaluations, deadline)
         excess = {id(d): sum(fitting.fit(d).over.values()) for d in starts}
         starts.sort(key=lambda d: excess[id(d)])
-        while starts and not fitting.is_over:
+        while starts and not fitting.is_over and best_ns != instance.ideal_ns:
             for start in [best] if best is not None else starts:
                 found = fitting.search(start, _STEPS, best_ns)
                 if found is not None:
                     best, best_ns = found
                     break
     if best is None:
-        raise NoPlanError("pressure", instance, "neither a pass nor the repair of one fits")
+        late = deadline is not None and time.monotonic() >= deadline
+        why = "time is up" if late else "neither a pass nor the repair of one fits"
+        raise NoPlanError("pressure", instance, why)
     return evaluator.plan(best, provenance={"method": "pressure", "seed": seed})
 
 
