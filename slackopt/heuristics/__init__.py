@@ -2,6 +2,7 @@
 
 from slackopt.heuristics import (
     capuchin,
+    chain,
     corners,
     dtr,
     knapsack,
@@ -10,6 +11,7 @@ from slackopt.heuristics import (
     local_search,
     memo,
     mu_two,
+    pressure,
     rounding,
     selective,
     slackswap,
@@ -22,6 +24,7 @@ from slackopt.heuristics.registry import NoPlanError, heuristic, heuristics
 __all__ = [
     "NoPlanError",
     "capuchin",
+    "chain",
     "corners",
     "dtr",
     "heuristic",
@@ -32,6 +35,7 @@ __all__ = [
     "local_search",
     "memo",
     "mu_two",
+    "pressure",
     "rounding",
     "selective",
     "slackswap",
