@@ -11,6 +11,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 from random import Random
@@ -21,12 +22,15 @@ from random_steps import allowed_decisions, chained_instance, random_instance, r
 
 from slackopt.device import Device
 from slackopt.formulations.certificate import bound_from_weights
+from slackopt.formulations.chain_memory_rows import ChainKey, read_chain_key
+from slackopt.formulations.chain_separation import ChainSearch
 from slackopt.formulations.columns import Resident
 from slackopt.formulations.host_rows import HostKey
 from slackopt.formulations.linear import Row
-from slackopt.formulations.shared_link_rows import LinkShare, SharedLinkKey
+from slackopt.formulations.memory_separation import memory_violations
 from slackopt.formulations.rerun_instants import RerunInstant
 from slackopt.formulations.rerun_memory_rows import RerunKey, piece
+from slackopt.formulations.shared_link_rows import LinkShare, SharedLinkKey
 from slackopt.formulations.window import UNITS_PER_BYTE, MemoryKey, WindowFormulation
 from slackopt.graph import Graph, Op, Tensor
 from slackopt.instance import Instance
@@ -217,6 +221,7 @@ def check_rows(
                     counts[f"bytes of {resident_kind(window, resident)}"] += 1
                     counts[f"bytes of {resident_kind(window, resident)}, tight"] += slack == 0
     check_rerun_rows(window, timelines, points, levels, counts)
+    check_chain_rows(window, timelines, points, levels, counts)
     check_host_rows(window, timelines, points, levels, counts)
     check_shared_link_rows(window, timelines, points, levels, counts)
     counts["plans"] += len(timelines)
@@ -292,6 +297,66 @@ def check_rerun_rows(
             if runs:
                 counts[f"{kind}, rerun"] += 1
                 counts[f"{kind}, rerun, tight"] += slack == 0
+
+
+def some_chain_keys(
+    rng: Random, window: WindowFormulation, points: Sequence[Sequence[int]]
+) -> Iterator[ChainKey]:
+    """Chain rows: those that the separation makes at points, and others a little different."""
+    ops = window.life.num_ops
+    sources = [rng.choice(points), rng.choice(points), next(random_points(rng, window, 1))]
+    for source in sources:
+        x = np.array(source, dtype=float)
+        search = ChainSearch(window, x, memory_violations(window, x)[2])
+        for _, op, rerun in search.estimates():
+            key = search.key(op, rerun)
+            if key is None:
+                continue
+            yield replace(key, out_from=ABSENT, in_to=ABSENT)
+            outs, ins = range(op + 1), range(op + 1, ops)
+            windows = rng.choice((ABSENT, *outs)), rng.choice((ABSENT, *ins))
+            fewer = {
+                name: tuple(entry for entry in getattr(key, name) if rng.random() < 0.7)
+                for name in ("there", "waiting", "flipped", "stops")
+            }
+            yield replace(key, out_from=windows[0], in_to=windows[1], **fewer)
+            # The chain as it is, at another op, or in the midst of another rerun.
+            yield replace(key, op=rng.choice((op, op + 1, op - 1)), out_from=ABSENT, in_to=ABSENT)
+            if key.links:
+                yield replace(key, rerun=rng.choice(key.links)[0], out_from=ABSENT, in_to=ABSENT)
+
+
+def check_chain_rows(
+    window: WindowFormulation,
+    timelines: Sequence[Timeline],
+    points: Sequence[Sequence[int]],
+    levels: Sequence[Sequence[tuple[int, int]]],
+    counts: Counter[str],
+) -> None:
+    """Assert chain rows, with the bytes on the device at their instant in place of the budget."""
+    budget = window.instance.budget_bytes
+    reruns = [rerun_levels(timeline) for timeline in timelines]
+    for key in dict.fromkeys(some_chain_keys(Random(len(window.columns)), window, points)):
+        try:
+            row = window.row(key.name)
+        except ValueError:
+            counts["chain_memory, refused"] += 1
+            continue
+        assert read_chain_key(window, key.name.partition("[")[2][:-1].split(",")) == key
+        op = ABSENT if key.rerun == ABSENT else window.life.producer[key.rerun]
+        kind = f"chain_memory, {'op' if op == ABSENT else 'rerun'}"
+        for timeline, x, level, rerun in zip(timelines, points, levels, reruns, strict=True):
+            slot, here = rerun.get(op, (ABSENT, 0))
+            here = here if slot == key.op else level[key.op][0]
+            slack = row.upper - value(row, x) - (budget - here) * UNITS_PER_BYTE
+            assert slack >= 0, (row.name, row, timeline.plan.decisions, slack)
+            counts[kind] += 1
+            counts[f"{kind}, tight"] += slack == 0
+            if slot == key.op:
+                counts[f"{kind} in its slot"] += 1
+                counts[f"{kind} in its slot, tight"] += slack == 0
+                counts["waiting, tight"] += bool(key.waiting) and slack == 0
+            counts["there, tight"] += bool(key.there) and slack == 0
 
 
 def bytes_somewhere(timeline: Timeline) -> list[int]:

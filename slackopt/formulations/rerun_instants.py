@@ -132,7 +132,7 @@ class RerunInstant:
         """Count `t` in its other way; see `flip_gain`."""
         self._apply(self._flip_change(t))
         if t not in self.read_here:
-            self.forget(t)
+            self._forget(t)
         self.flipped.add(t)
 
     def flip_gain(self, t: int, x: Floats, share: float) -> float:
@@ -153,11 +153,11 @@ class RerunInstant:
             change = Bytes(rerun=0 if is_input else -size)
             self._decided(t, 1, recompute=self._may_be_missing(t), to=change)
             return change
-        change = self.without(t)
+        change = self._without(t)
         change.rerun += size
         return change
 
-    def without(self, t: int) -> Bytes:
+    def _without(self, t: int) -> Bytes:
         """Return what leaving out `t`, as kept and in the entries that it shares, adds."""
         change = Bytes()
         if t in self.kept:
@@ -167,8 +167,18 @@ class RerunInstant:
             change.add(entry.column, -entry.size_bytes)
         return change
 
-    def forget(self, t: int) -> None:
-        """Note that `t` has been left out."""
+    def counted(self, t: int, x: Floats) -> float:
+        """Bytes that `t` counts at a point, as kept and in the entries that it shares."""
+        without = self._without(t)
+        total = sum(size * x[column] for column, size in without.coefficients.items())
+        return -float(without.constant + total)
+
+    def leave_out(self, t: int) -> None:
+        """Leave out `t`, as kept and in the entries that it shares."""
+        self._apply(self._without(t))
+        self._forget(t)
+
+    def _forget(self, t: int) -> None:
         self.kept.discard(t)
         for entry in self._residents.pop(t, []):
             for other in entry.tensors:

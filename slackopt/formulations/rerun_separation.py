@@ -6,46 +6,13 @@ violated are built: as many as are wanted, so the sweep is linear in the pieces.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-import numpy as np
-
 from slackopt.formulations.columns import UNITS_PER_BYTE, WindowColumns
 from slackopt.formulations.linear import Row
-from slackopt.formulations.memory_separation import Sweeps, memory_violations
+from slackopt.formulations.memory_separation import Sweeps
 from slackopt.formulations.point_sums import Floats
 from slackopt.formulations.rerun_instants import RerunInstant
-from slackopt.formulations.rerun_memory_rows import RerunKey, piece, rerun_row
+from slackopt.formulations.rerun_memory_rows import RerunKey, rerun_row
 from slackopt.lifetimes import ABSENT
-
-
-def violated_rerun_rows(
-    window: WindowColumns, x: Sequence[float] | Floats, slot: int | None = None, limit: int = 20
-) -> list[Row]:
-    """Return rows that a point violates because memory is short while ops are rerun.
-
-    Parameters
-    ----------
-    window
-        The formulation.
-    x
-        A point: one value per column; the columns of early reruns and of residency must satisfy
-        the static rows (a model's point does).
-    slot
-        Only rows of this slot; None for all.
-    limit
-        Return at most this many, the most violated first.
-    """
-    point = np.asarray(x, dtype=float)
-    _, _, sweeps = memory_violations(window, point)
-    tolerance = 1e-6 * window.instance.budget_bytes
-    found = [
-        (violation, key)
-        for violation, key in violated_rerun_keys(window, point, sweeps, tolerance, 10 * limit)
-        if slot is None or key.first <= slot <= piece(window, key.op, key.first)[0]
-    ]
-    found.sort(key=lambda entry: -entry[0])
-    return [rerun_row(window, key) for _, key in found[:limit]]
 
 
 def violated_rerun_keys(

@@ -9,6 +9,7 @@ columns            the columns and the objective: `slackopt.formulations.columns
 static rows        choices, reruns, round trips: `slackopt.formulations.static_rows`
 ``memory[...]``    device memory and transfer windows: `slackopt.formulations.memory_rows`
 ``rerun_memory``   memory while an op is rerun: `slackopt.formulations.rerun_memory_rows`
+``chain_memory``   memory after chains of reruns: `slackopt.formulations.chain_memory_rows`
 ``host[...]``      host memory: `slackopt.formulations.host_rows`
 ``shared_link``    both directions at once: `slackopt.formulations.shared_link_rows`
 =================  ===================================================================
@@ -22,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
+from slackopt.formulations.chain_memory_rows import chain_row, read_chain_key
 from slackopt.formulations.columns import (
     UNITS_PER_BYTE,
     WindowColumns,
@@ -87,6 +89,8 @@ class WindowFormulation(WindowColumns):
             return memory_row(self, read_memory_key(self, parts))
         if kind == "rerun_memory":
             return rerun_row(self, read_rerun_key(self, parts))
+        if kind == "chain_memory":
+            return chain_row(self, read_chain_key(self, parts))
         if kind == "host":
             return host_row(self, read_host_key(self, parts))
         if kind == "shared_link":
