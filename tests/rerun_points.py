@@ -128,7 +128,7 @@ def some_chain_keys(
             windows = rng.choice((ABSENT, *outs)), rng.choice((ABSENT, *ins))
             fewer = {
                 name: tuple(entry for entry in getattr(key, name) if rng.random() < 0.7)
-                for name in ("there", "waiting", "flipped", "stops")
+                for name in ("there", "back", "held", "waiting", "flipped", "stops")
             }
             yield replace(key, out_from=windows[0], in_to=windows[1], **fewer)
             # The chain as it is, at another op, or in the midst of another rerun.
@@ -167,5 +167,6 @@ def check_chain_rows(
             if slot == key.op:
                 counts[f"{kind} in its slot"] += 1
                 counts[f"{kind} in its slot, tight"] += slack == 0
-                counts["waiting, tight"] += bool(key.waiting) and slack == 0
-            counts["there, tight"] += bool(key.there) and slack == 0
+            if slack == 0:
+                parts = ("there", "back", "held", "waiting")
+                counts.update(f"{part}, tight" for part in parts if getattr(key, part))

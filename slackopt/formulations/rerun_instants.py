@@ -61,6 +61,8 @@ class RerunInstant:
         first; while op j is rerun they are there unless decided otherwise.
     flipped
         Tensors for which `flip` has been called.
+    back
+        Candidates counted even if swapped, like flipped ones: an in window has no part in them.
     """
 
     def __init__(self, window: WindowColumns, op: int, first: int, last: int) -> None:
@@ -80,6 +82,7 @@ class RerunInstant:
                     self._residents.setdefault(t, []).append(entry)
         self.read_here: set[int] = set()
         self.flipped: set[int] = set()
+        self.back: set[int] = set()
         if op != ABSENT:
             self._add_rerun()
 

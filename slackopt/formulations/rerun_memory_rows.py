@@ -125,8 +125,9 @@ def instant_row(instant: RerunInstant, name: str, out_from: int, in_to: int) -> 
         windows.append((out_from, first - 1, out_rate))
         upper += out_rate * (starts[first] - starts[out_from])
     if in_to != ABSENT:
+        counted = instant.flipped | instant.back
         for t in window.swap:
-            if last < life.first_backward_use[t] <= in_to and t not in instant.flipped:
+            if last < life.first_backward_use[t] <= in_to and t not in counted:
                 add(t)
         if instant.op != ABSENT:  # else the instant is the start of op `last`
             rates.append(in_rate)
