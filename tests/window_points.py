@@ -21,6 +21,7 @@ from random_steps import allowed_decisions, chained_instance, random_instance, r
 
 from slackopt.device import Device
 from slackopt.formulations.certificate import bound_from_weights
+from slackopt.formulations.columns import Resident
 from slackopt.formulations.host_rows import HostKey
 from slackopt.formulations.linear import Row
 from slackopt.formulations.shared_link_rows import LinkShare, SharedLinkKey
@@ -162,9 +163,9 @@ def some_window(rng: Random, instance: Instance) -> WindowFormulation:
     return WindowFormulation(instance, some_thresholds(rng, instance))
 
 
-def resident_kind(window: WindowFormulation, resident: tuple[int, int, int, int]) -> str:
+def resident_kind(window: WindowFormulation, resident: Resident) -> str:
     """Which part of the proof an entry of `extra_residents` belongs to."""
-    first, _, _, column = resident
+    first, column = resident.first, resident.column
     kind, _, arguments = window.columns[column].name.partition("[")
     if kind == "keep":
         q = int(arguments.rstrip("]"))

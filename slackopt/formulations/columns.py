@@ -14,10 +14,11 @@ them together.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
+from typing import NamedTuple
 
 from slackopt.device import Device
 from slackopt.formulations.linear import Column, Row
@@ -28,12 +29,39 @@ UNITS_PER_BYTE = 10**9
 """Rows count bytes in units of 1e-9 byte, so that a bandwidth in bytes/s is units per ns."""
 
 
-BYTE_KINDS = ("memory", "memory_margin", "host", "host_room", "shared_link")
+BYTE_KINDS = (
+    *("memory", "memory_margin", "rerun_memory", "chain_memory"),
+    *("host", "host_room", "shared_link"),
+)
 
 
 def counts_bytes(row: Row) -> bool:
     """Whether a row is in units of 1e-9 byte."""
     return row.name.partition("[")[0] in BYTE_KINDS
+
+
+class Resident(NamedTuple):
+    """Bytes on the device during the ops of a span, brought about by reruns.
+
+    Attributes
+    ----------
+    first, last
+        First op, and op after the last.
+    size_bytes, column
+        How many bytes, where the column is 1.
+    tensors
+        Whose bytes these are: one tensor, or one of two, now the one and then the other.
+    rebuilt_by
+        The op whose rerun makes the bytes, in slot `first` or before; `ABSENT` where they have
+        been there since before every rerun.
+    """
+
+    first: int
+    last: int
+    size_bytes: int
+    column: int
+    tensors: tuple[int, ...]
+    rebuilt_by: int
 
 
 @dataclass(frozen=True)
@@ -83,7 +111,7 @@ class WindowColumns:
     kept_early
         (Tensor q, slot b) -> column; see `slackopt.formulations.early_reruns`.
     extra_residents
-        ``(first op, op after the last, bytes, column)``: residency from reruns.
+        Residency from reruns.
     resident_rows
         The rows that define the columns of `extra_residents`.
     swapped_early
@@ -96,6 +124,9 @@ class WindowColumns:
     stall
         Op -> column, for every op. These columns and those of residents come last, for
         `slackopt.formulations.window.WindowFormulation` to add; as are those of `swapped_early`.
+    ordered
+        Tensors whose swaps `slackopt.formulations.swap_order` orders: rows that would tell them
+        apart are not separated.
     starts_ns
         When each op starts in the ideal step; at the end, its duration.
     fixed_bytes
@@ -123,12 +154,13 @@ class WindowColumns:
             if self.slots.pulled_by[j]
         }
         self.kept_early = self._add_kept_early()
-        self.extra_residents: list[tuple[int, int, int, int]] = []
+        self.extra_residents: list[Resident] = []
         self.resident_rows: list[Row] = []
         self.swapped_early: dict[tuple[int, int], int] = {}
         self.source_rows: list[Row] = []
         self.away: list[AwayTerm] = []
         self.stall: dict[int, int] = {}
+        self.ordered: frozenset[int] = frozenset()
         self.starts_ns = [0, *accumulate(life.durations_ns)]
         self.fixed_bytes = life.working_set_bytes
 
@@ -232,22 +264,35 @@ class WindowColumns:
         A rerun falls into the slots of the piece for which column `plus` minus column `minus`
         (both cumulative, ``L_jb``) is 1.
         """
-        pieces: list[tuple[int, int, int, int, int | None]] = []
-        for j, rerun in self.rerun.items():
-            first, minus = self.slots.earliest[j], None
-            for b, column in self.before.get(j, ()):
-                pieces.append((first, b - 1, self.life.durations_ns[j], column, minus))
-                first, minus = b, column
-            pieces.append((first, self.slots.latest[j], self.life.durations_ns[j], rerun, minus))
-        return pieces
-
-    def residents(self, k: int) -> list[tuple[int, int]]:
-        """Bytes and columns on the device during op `k` that come from reruns."""
         return [
-            (size, column)
-            for first, last, size, column in self.extra_residents
-            if first <= k < last
+            (first, last, self.life.durations_ns[j], plus, minus)
+            for j in self.rerun
+            for first, last, plus, minus in self.pieces_of(j)
         ]
+
+    def pieces_of(self, j: int) -> Iterator[tuple[int, int, int, int | None]]:
+        """Yield ``(first slot, last slot, plus, minus)``: the pieces of the slots of op `j`."""
+        first, minus = self.slots.earliest[j], None
+        for b, column in self.before.get(j, ()):
+            yield first, b - 1, column, minus
+            first, minus = b, column
+        yield first, self.slots.latest[j], self.rerun[j], minus
+
+    def residents(self, k: int) -> list[Resident]:
+        """Return what is on the device during op `k` because of reruns."""
+        return [entry for entry in self.extra_residents if entry.first <= k < entry.last]
+
+    def first_read_in(self, k: int) -> list[int]:
+        """Candidates that a decision may evict and whose first backward use is op `k`."""
+        return self._first_read.get(k, [])
+
+    @cached_property
+    def _first_read(self) -> dict[int, list[int]]:
+        found: dict[int, list[int]] = {}
+        for t in self.life.candidates:
+            if t in self.swap or t in self.recompute:
+                found.setdefault(self.life.first_backward_use[t], []).append(t)
+        return found
 
     def idle_in(self, k: int) -> list[int]:
         """Candidates that a decision may keep off the device during op `k`."""

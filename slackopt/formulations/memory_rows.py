@@ -84,8 +84,8 @@ def not_swapped(window: WindowColumns, op: int) -> tuple[int, dict[int, int]]:
         for decision in (window.swap, window.recompute):
             if t in decision:
                 coefficients[decision[t]] = coefficients.get(decision[t], 0) - size
-    for size, column in window.residents(op):
-        coefficients[column] = coefficients.get(column, 0) + size
+    for entry in window.residents(op):
+        coefficients[entry.column] = coefficients.get(entry.column, 0) + entry.size_bytes
     return constant, coefficients
 
 

@@ -52,9 +52,9 @@ def resident_bytes(window: WindowColumns, x: Floats) -> Floats:
             size = life.sizes_bytes[t] * (1.0 - sum(x[j] for j in columns))
             change[life.last_forward_use[t] + 1] += size
             change[life.first_backward_use[t]] -= size
-    for first, last, size, column in window.extra_residents:
-        if last > first:
-            change[first] += size * x[column]
-            change[last] -= size * x[column]
+    for entry in window.extra_residents:
+        if entry.last > entry.first:
+            change[entry.first] += entry.size_bytes * x[entry.column]
+            change[entry.last] -= entry.size_bytes * x[entry.column]
     resident: Floats = np.cumsum(change[:-1]) + np.array(window.fixed_bytes, dtype=float)
     return resident

@@ -5,7 +5,7 @@ Each is a span of ops, a size and a column; some need a column and a row of thei
 
 from __future__ import annotations
 
-from slackopt.formulations.columns import WindowColumns
+from slackopt.formulations.columns import Resident, WindowColumns
 from slackopt.formulations.early_reruns import pull
 from slackopt.formulations.linear import Row
 from slackopt.lifetimes import ABSENT
@@ -21,7 +21,8 @@ def add_residents(window: WindowColumns) -> None:
             _add_rebuilt(window, t, source.get(t))
     for q, column in window.keep.items():
         first, need = window.life.last_forward_use[q] + 1, window.slots.first_need(window.life, q)
-        window.extra_residents.append((first, need, window.life.sizes_bytes[q], column))
+        size = window.life.sizes_bytes[q]
+        window.extra_residents.append(Resident(first, need, size, column, (q,), ABSENT))
         if len(window.slots.readers[q]) == 1:
             _add_kept_until_rerun(window, q, window.slots.readers[q][0])
 
@@ -56,9 +57,8 @@ def _add_rebuilt(window: WindowColumns, t: int, q: int | None) -> None:
     size = window.life.sizes_bytes[t]
     if q is not None:
         both = min(size, window.life.sizes_bytes[q])
-        window.extra_residents.append(
-            (window.slots.first_need(window.life, q), use, both, window.keep[q])
-        )
+        need = window.slots.first_need(window.life, q)
+        window.extra_residents.append(Resident(need, use, both, window.keep[q], (q, t), ABSENT))
     levels = [(b, before) for b, before in window.before.get(j, ()) if b <= use]
     ends = [b - 1 for b, _ in levels[1:]] + [use]
     for (b, before), end in zip(levels, ends, strict=False):
@@ -73,7 +73,7 @@ def _add_rebuilt(window: WindowColumns, t: int, q: int | None) -> None:
         if len(signs) > 1:
             there = window.add_column(f"rebuilt[{t},{b}]", integer=False)
             window.resident_rows.append(Row(f"rebuilt_before[{t},{b}]", signs | {there: -1}, 0))
-        window.extra_residents.append((b - 1, end, size, there))
+        window.extra_residents.append(Resident(b - 1, end, size, there, (t,), j))
 
 
 def _add_kept_until_rerun(window: WindowColumns, q: int, c: int) -> None:
@@ -91,7 +91,7 @@ def _add_kept_until_rerun(window: WindowColumns, q: int, c: int) -> None:
         stays = window.add_column(f"stays[{q},{b}]", integer=False)
         signs = {window.keep[q]: 1, window.kept_early[q, b]: -1, stays: -1}
         window.resident_rows.append(Row(f"stays_until[{q},{b}]", signs, 0))
-        window.extra_residents.append((first, b, size, stays))
+        window.extra_residents.append(Resident(first, b, size, stays, (q,), ABSENT))
         first = b
 
 
@@ -113,4 +113,5 @@ def _add_waiting(window: WindowColumns, y: int) -> None:
             signs[window.recompute[y]] = signs.get(window.recompute[y], 0) + 1
             signs[window.rerun[j]] = signs.get(window.rerun[j], 0) - 1
         window.resident_rows.append(Row(f"waits_for[{y},{b}]", signs, 0))
-        window.extra_residents.append((b - 1, b, window.life.sizes_bytes[y], waits))
+        size = window.life.sizes_bytes[y]
+        window.extra_residents.append(Resident(b - 1, b, size, waits, (y,), j))

@@ -1,7 +1,7 @@
 """Separation: find the rows that a point violates.
 
-For memory rows, two sweeps over the ops (docs/formulations.md, "Separation"): forward for the out
-windows, backward for the in windows. Floats are fine here: a row is rebuilt exactly from its key.
+Each kind has its own module (docs/formulations.md, "Separation"). Floats are fine here: a row is
+rebuilt exactly from its key.
 """
 
 from __future__ import annotations
@@ -10,15 +10,20 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from slackopt.formulations.columns import UNITS_PER_BYTE, WindowColumns
+from slackopt.formulations.chain_memory_rows import ChainKey, chain_row
+from slackopt.formulations.chain_separation import violated_chain_keys
+from slackopt.formulations.columns import WindowColumns
 from slackopt.formulations.host_rows import HostKey, violated_host_keys
+from slackopt.formulations.linear import Row
 from slackopt.formulations.memory_rows import MemoryKey
-from slackopt.formulations.point_sums import Floats, rerun_time, resident_bytes, stalls_before
+from slackopt.formulations.memory_separation import memory_violations
+from slackopt.formulations.point_sums import Floats
+from slackopt.formulations.rerun_memory_rows import RerunKey, piece, rerun_row
+from slackopt.formulations.rerun_separation import violated_rerun_keys
 from slackopt.formulations.shared_link_rows import SharedLinkKey
 from slackopt.formulations.shared_link_separation import violated_shared_link_keys
-from slackopt.lifetimes import ABSENT
 
-LazyKey = MemoryKey | HostKey | SharedLinkKey
+LazyKey = MemoryKey | RerunKey | ChainKey | HostKey | SharedLinkKey
 
 
 def most_violated_keys(
@@ -49,9 +54,14 @@ def most_violated_keys(
         if windows not in best or violation > best[windows][0]:
             best[windows] = (violation, key)
 
-    for violation, memory in zip(*violations(window, point), strict=True):
+    found, keys, sweeps = memory_violations(window, point)
+    for violation, memory in zip(found, keys, strict=True):
         if violation > tolerance_bytes:
             offer(violation, memory, (memory.out_from, memory.in_to))
+    for violation, rerun in violated_rerun_keys(window, point, sweeps, tolerance_bytes, limit):
+        offer(violation, rerun, ("rerun", rerun.op, rerun.first))
+    for violation, chain in violated_chain_keys(window, point, sweeps, tolerance_bytes, limit):
+        offer(violation, chain, ("chain", chain.op, chain.rerun))
     for violation, host in violated_host_keys(window, point, tolerance_bytes):
         offer(violation, host, ("host", host.op))
     for violation, link in violated_shared_link_keys(window, point, tolerance_bytes):
@@ -61,56 +71,33 @@ def most_violated_keys(
 
 def violations(window: WindowColumns, x: Floats) -> tuple[list[float], list[MemoryKey]]:
     """For each op and each of its two ends, return the largest violation and its memory row."""
-    life = window.life
-    ops = life.num_ops
-    out_rate, in_rate = (rate / UNITS_PER_BYTE for rate in window.bandwidths)
-    starts = np.array(window.starts_ns, dtype=float)
-    stalls = stalls_before(window, x)
-    total, ended_before, begun_after = rerun_time(window, x)
-    resident = resident_bytes(window, x)
-    budget = window.instance.budget_bytes
-
-    # In windows, backward: of the bytes needed in slots (k, h'], what can't come in after tau.
-    needed = np.zeros(ops + 1)
-    for t, column in window.swap.items():
-        use = life.first_backward_use[t]
-        if use != ABSENT:
-            needed[use] += life.sizes_bytes[t] * x[column]
-    needed = np.cumsum(needed[:ops])
-    target = needed - in_rate * (starts[:ops] + stalls[1:] + total - begun_after[1 : ops + 1])
-    best_to = np.full(ops, ABSENT)
-    best_target = np.full(ops, -np.inf)
-    for k in range(ops - 2, -1, -1):
-        ahead = k + 1 if target[k + 1] > best_target[k + 1] or k + 2 == ops else best_to[k + 1]
-        best_to[k], best_target[k] = ahead, target[ahead]
-
-    # Out windows, forward: of the bytes ready in slots [h, k], what can't have left by tau.
-    pending = np.zeros(ops + 1)
-    idle_from: list[list[int]] = [[] for _ in range(ops + 1)]
-    for t in window.swap:
-        idle_from[life.last_forward_use[t] + 1].append(t)
-    base = out_rate * (starts[: ops + 1] + stalls + ended_before)
-    pending += base
-    found: list[float] = []
-    keys: list[MemoryKey] = []
-    for k in range(ops):
-        for t in idle_from[k]:
-            pending[: window.ready(t) + 1] += life.sizes_bytes[t] * x[window.swap[t]]
-        out_from = int(np.argmax(pending[: k + 1]))
-        for at_end in (False, True):
-            tau = starts[k + 1 if at_end else k]
-            left = out_rate * (tau + stalls[k + 1] + total - begun_after[k + 1])
-            backlog = pending[out_from] - left
-            ahead = in_rate * (tau + stalls[k + 1] + ended_before[k + 1])
-            prefetched = best_target[k] - needed[k] + ahead
-            violation = resident[k] + max(0.0, backlog) + max(0.0, prefetched) - budget
-            found.append(float(violation))
-            keys.append(
-                MemoryKey(
-                    k,
-                    at_end,
-                    out_from if backlog > 0 else ABSENT,
-                    int(best_to[k]) if prefetched > 0 else ABSENT,
-                )
-            )
+    found, keys, _ = memory_violations(window, x)
     return found, keys
+
+
+def violated_rerun_rows(
+    window: WindowColumns, x: Sequence[float] | Floats, slot: int | None = None, limit: int = 20
+) -> list[Row]:
+    """Return rows that a point violates because memory is short while ops are rerun.
+
+    Parameters
+    ----------
+    window
+        The formulation.
+    x
+        A point: one value per column; the columns of early reruns and of residency must satisfy
+        the static rows (a model's point does).
+    slot
+        Only rows of this slot; None for all.
+    limit
+        Return at most this many, the most violated first.
+    """
+    point = np.asarray(x, dtype=float)
+    _, _, sweeps = memory_violations(window, point)
+    tolerance = 1e-6 * window.instance.budget_bytes
+    chains = violated_chain_keys(window, point, sweeps, tolerance, limit, slot)
+    found: list[tuple[float, Row]] = [(over, chain_row(window, key)) for over, key in chains]
+    for over, key in violated_rerun_keys(window, point, sweeps, tolerance, 10 * limit):
+        if slot is None or key.first <= slot <= piece(window, key.op, key.first)[0]:
+            found.append((over, rerun_row(window, key)))
+    return [row for _, row in sorted(found, key=lambda entry: -entry[0])[:limit]]

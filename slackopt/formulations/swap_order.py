@@ -68,6 +68,7 @@ class SwapOrder:
     def __init__(self, window: WindowFormulation) -> None:
         self.window = window
         self.chains = swap_chains(window)
+        window.ordered = frozenset(t for chain in self.chains for t in chain)
         self.kept = {
             t: window.add_column(f"kept_up_to[{t}]", integer=False)
             for chain in self.chains

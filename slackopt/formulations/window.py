@@ -8,6 +8,8 @@ when base op ``k`` starts. One module each has
 columns            the columns and the objective: `slackopt.formulations.columns`
 static rows        choices, reruns, round trips: `slackopt.formulations.static_rows`
 ``memory[...]``    device memory and transfer windows: `slackopt.formulations.memory_rows`
+``rerun_memory``   memory while an op is rerun: `slackopt.formulations.rerun_memory_rows`
+``chain_memory``   memory after chains of reruns: `slackopt.formulations.chain_memory_rows`
 ``host[...]``      host memory: `slackopt.formulations.host_rows`
 ``shared_link``    both directions at once: `slackopt.formulations.shared_link_rows`
 =================  ===================================================================
@@ -21,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
+from slackopt.formulations.chain_memory_rows import chain_row, read_chain_key
 from slackopt.formulations.columns import (
     UNITS_PER_BYTE,
     WindowColumns,
@@ -30,6 +33,7 @@ from slackopt.formulations.columns import (
 from slackopt.formulations.host_rows import host_row, read_host_key
 from slackopt.formulations.linear import Row
 from slackopt.formulations.memory_rows import MemoryKey, memory_row, read_memory_key
+from slackopt.formulations.rerun_memory_rows import read_rerun_key, rerun_row
 from slackopt.formulations.residents import add_residents
 from slackopt.formulations.shared_link_rows import read_shared_link_key, shared_link_row
 from slackopt.formulations.static_rows import static_rows
@@ -45,7 +49,7 @@ __all__ = [
     "is_lazy",
 ]
 
-LAZY_KINDS = ("memory", "host", "shared_link")
+LAZY_KINDS = ("memory", "rerun_memory", "chain_memory", "host", "shared_link")
 
 
 def is_lazy(row: Row) -> bool:
@@ -83,6 +87,10 @@ class WindowFormulation(WindowColumns):
         parts = arguments.split(",")
         if kind == "memory":
             return memory_row(self, read_memory_key(self, parts))
+        if kind == "rerun_memory":
+            return rerun_row(self, read_rerun_key(self, parts))
+        if kind == "chain_memory":
+            return chain_row(self, read_chain_key(self, parts))
         if kind == "host":
             return host_row(self, read_host_key(self, parts))
         if kind == "shared_link":

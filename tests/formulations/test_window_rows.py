@@ -281,7 +281,7 @@ def test_wrong_residents_are_caught() -> None:
                 rooms.append((row.upper - value(row, x)) // UNITS_PER_BYTE)
                 rooms[k] -= instance.budget_bytes - level[0]
             for resident in window.extra_residents:
-                first, last, size, column = resident
+                first, last, size, column = resident[:4]
                 if first < last and x[column]:
                     kind = resident_kind(window, resident)
                     caught[f"{kind}, sooner"] += rooms[first - 1] < size

@@ -1,0 +1,89 @@
+"""Separation of rerun rows: which reruns of a point do not fit into memory while they run.
+
+Each piece of each op is tried with an estimate from running sums, and the rows of those that may be
+violated are built: as many as are wanted, so the sweep is linear in the pieces.
+"""
+
+from __future__ import annotations
+
+from slackopt.formulations.columns import UNITS_PER_BYTE, WindowColumns
+from slackopt.formulations.linear import Row
+from slackopt.formulations.memory_separation import Sweeps
+from slackopt.formulations.point_sums import Floats
+from slackopt.formulations.rerun_instants import RerunInstant
+from slackopt.formulations.rerun_memory_rows import RerunKey, rerun_row
+from slackopt.lifetimes import ABSENT
+
+
+def violated_rerun_keys(
+    window: WindowColumns, x: Floats, sweeps: Sweeps, tolerance_bytes: float, limit: int
+) -> list[tuple[float, RerunKey]]:
+    """Return violation in bytes and row, one at most for each op and piece of its slots."""
+    life, budget = window.life, window.instance.budget_bytes
+    sizes = life.sizes_bytes
+    estimates: list[tuple[float, int, int, int, float]] = []
+    for j in window.rerun:
+        asked = (
+            life.output_bytes[j] + life.workspaces_bytes[j] + sum(sizes[t] for t in life.inputs[j])
+        )
+        for first, last, plus, minus in window.pieces_of(j):
+            share = float(x[plus] - (0.0 if minus is None else x[minus]))
+            if share <= 1e-6:
+                continue
+            less = life.output_bytes[last] + life.workspaces_bytes[last]
+            most = sweeps.resident[last] + share * max(asked - less, 0) - budget
+            most += max(0.0, float(sweeps.backlog[last]))
+            most += max(0.0, sweeps.prefetched(last, first))
+            if most > tolerance_bytes:
+                estimates.append((most, j, first, last, share))
+    estimates.sort(reverse=True)
+    found: list[tuple[float, RerunKey]] = []
+    for _, j, first, last, share in estimates[: 2 * limit]:
+        key = best_key(window, x, sweeps, j, first, last, share)
+        violation = violation_bytes(rerun_row(window, key), x)
+        if violation > tolerance_bytes:
+            found.append((violation, key))
+    return found
+
+
+def best_key(
+    window: WindowColumns,
+    x: Floats,
+    sweeps: Sweeps,
+    op: int,
+    first: int,
+    last: int,
+    share: float,
+) -> RerunKey:
+    """Return the row of an op and a piece that is violated most, or nearly so."""
+    instant = RerunInstant(window, op, first, last)
+    flipped = best_flips(instant, x, share)
+    out_from, in_to = best_windows(sweeps, first, last)
+    return RerunKey(op, first, out_from, in_to, flipped)
+
+
+def best_windows(sweeps: Sweeps, first: int, last: int) -> tuple[int, int]:
+    """Return the windows that add the most bytes; `ABSENT` where they add none."""
+    out = min(sweeps.out_from[last], first) if sweeps.backlog[last] > 0 else ABSENT
+    return out, sweeps.in_to[last] if sweeps.prefetched(last, first) > 0 else ABSENT
+
+
+def best_flips(instant: RerunInstant, x: Floats, share: float) -> tuple[int, ...]:
+    """Flip each tensor for which that adds bytes at the point; return them.
+
+    Tensors whose swaps are ordered are left alone: `slackopt.formulations.swap_order`.
+    """
+    flips: list[int] = []
+    for t in sorted({*instant.read_here, *instant.window.life.inputs[instant.op]}):
+        if t in instant.window.ordered or not instant.can_flip(t):
+            continue
+        if instant.flip_gain(t, x, share) > 1e-6 * instant.window.life.sizes_bytes[t]:
+            instant.flip(t)
+            flips.append(t)
+    return tuple(flips)
+
+
+def violation_bytes(row: Row, x: Floats) -> float:
+    """Bytes by which a point violates a row."""
+    total = sum(float(a) * x[j] for j, a in row.coefficients.items())
+    return float(total - row.upper) / UNITS_PER_BYTE
