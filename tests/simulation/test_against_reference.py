@@ -38,12 +38,18 @@ def compare(instance: Instance, plan: Plan) -> bool:
 @pytest.mark.parametrize("seed", range(8))
 def test_agrees_on_random_steps(seed: int) -> None:
     rng = random.Random(seed)
-    ran = 0
+    ran = in_pieces = on_a_shared_link = 0
     for _ in range(500):
         instance = random_instance(rng)
         plan = random_plan(rng, instance)
-        ran += compare(instance, plan)
+        fits = compare(instance, plan)
+        ran += fits
+        in_pieces += fits and instance.device.chunk_bytes > 0
+        on_a_shared_link += (
+            fits and instance.device.chunk_bytes > 0 and not instance.device.independent
+        )
     assert 200 < ran < 500, "the generator should make plans that run and plans that don't"
+    assert in_pieces > on_a_shared_link > 20
 
 
 @settings(max_examples=200, deadline=None)
