@@ -132,7 +132,8 @@ def tiny_instance(rng: Random, max_plans: int) -> so.Instance:
             graph = chained_graph(rng, max_layers=2)
         else:
             graph = random_graph(rng, max_ops=rng.choice((5, 7, 9)))
-        low, high = max(1, *graph.lifetimes.working_set_bytes), graph.unlimited_peak_bytes
+        low = max(1, *graph.lifetimes.working_set_bytes)
+        high = max(low, graph.unlimited_peak_bytes)
         middle = rng.randint(low, (low + high + 1) // 2)
         budget = rng.choice((low, low, middle, middle, rng.randint(low, high)))
         budget -= rng.random() < 0.05
@@ -264,7 +265,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--first", type=int, default=0, help="number of the first instance")
-    parser.add_argument("--time-limit", type=float, default=2.0, help="seconds of most solves")
+    parser.add_argument("--time-limit", type=float, default=5.0, help="seconds of most solves")
     parser.add_argument("--max-plans", type=int, default=MAX_PLANS, help="plans of an instance")
     parser.add_argument("--save", type=Path, default=Path("contradictions"))
     asked = parser.parse_args(arguments)
