@@ -7,15 +7,7 @@ from typing import Any
 from pydantic import SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from slackopt.errors import InputError
-from slackopt.records import (
-    MAX_BYTES,
-    BytesPerSecond,
-    LatencyNs,
-    Name,
-    OptionalBytes,
-    Record,
-    SizeBytes,
-)
+from slackopt.records import BytesPerSecond, LatencyNs, Name, OptionalBytes, Record, SizeBytes
 
 
 class Device(Record):
@@ -77,13 +69,9 @@ class Device(Record):
 
     def with_chunks(self, chunk_bytes: int) -> Device:
         """Return the device with swap-outs that free memory in pieces, and a name that says so."""
-        if not 0 <= chunk_bytes <= MAX_BYTES:
-            raise InputError(
-                f"chunk_bytes {chunk_bytes}: must be 0 (whole tensors) to {MAX_BYTES} bytes"
-            )
         base = self.name.removesuffix(_chunks_suffix(self.chunk_bytes))
         name = base + _chunks_suffix(chunk_bytes)
-        return self.model_copy(update={"name": name, "chunk_bytes": chunk_bytes})
+        return Device(**dict(self) | {"name": name, "chunk_bytes": chunk_bytes})
 
     @property
     def independent(self) -> bool:

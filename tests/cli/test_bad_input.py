@@ -454,7 +454,7 @@ def test_wrong_kinds_of_files(
     words = ["belongs to the instance", "slackopt instance --chunk-bytes"]
     refused(cli, tmp_path, words, "simulate", instance_file, result, "--chunk-bytes", 4096)
     link = ("--device", "a100-pcie4", "--budget", "0.8", "-o", tmp_path / "made.json")
-    words = ["chunk_bytes -1: must be 0"]
+    words = ["chunk_bytes: must be at least 0, found -1"]
     refused(cli, tmp_path, words, "instance", graph_file, *link, "--chunk-bytes", -1)
     words = ["into more than 10000 pieces; give at least"]
     refused(cli, tmp_path, words, "instance", graph_file, *link, "--chunk-bytes", 1)
