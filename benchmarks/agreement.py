@@ -1,10 +1,11 @@
 """Check on random tiny instances that the exact methods agree, and print counts.
 
-Usage: ``python benchmarks/agreement.py [--instances N] [--seed S] [--save FOLDER]``
+Usage: ``python benchmarks/agreement.py [--instances N] [--seed S] [--chunks] [--save FOLDER]``
 
 Each instance has up to 8 candidates; the generators are those of the tests (branching graphs,
 ops with several outputs, ops and tensors that can't be recomputed or swapped, latency, limited host
-memory, links with and without sharing), with three budgets for each graph. On each,
+memory, links with and without sharing; with ``--chunks``, swap-outs that free memory in pieces on
+half of them), with three budgets for each graph. On each,
 
 - ``enumerate``, ``milp-schedule`` and ``cpsat-schedule`` have the same optimum, or none has a plan;
 - the bound of the window LP is at most the optimum;
@@ -50,7 +51,7 @@ SEARCH_EVALUATIONS = 300
 WINDOW_METHODS = ("milp", "cpsat", "exact")
 
 
-def tiny_instances(seed: int) -> Iterator[so.Instance]:
+def tiny_instances(seed: int, *, chunks: bool) -> Iterator[so.Instance]:
     """Yield random instances with 1 to 8 candidates, without end."""
     rng = Random(seed)
     while True:
@@ -59,6 +60,7 @@ def tiny_instances(seed: int) -> Iterator[so.Instance]:
         else:
             graph = random_graph(rng, max_ops=14)
         device = random_device(rng, graph)
+        device = device if chunks else device.with_chunks(0)
         low = max(1, *graph.lifetimes.working_set_bytes)
         high = max(low, graph.unlimited_peak_bytes)
         budgets = {low, rng.randint(low, high), rng.randint(low, (low + high + 1) // 2)}
@@ -146,6 +148,7 @@ class Agreement:
             "optimum above the ideal": (truth.makespan_ns or 0) > instance.ideal_ns,
             "shared link": not device.independent,
             "latency": device.latency_ns > 0,
+            "swap-outs in pieces": 0 < device.chunk_bytes < max(life.sizes_bytes),
             "limited host memory": device.host_memory_bytes is not None,
             "reruns need tensors without a backward use": bool(life.closure),
             "ops with several outputs": max(map(len, life.outputs)) > 1,
@@ -178,6 +181,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--instances", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--chunks", action="store_true")
     parser.add_argument("--save", type=Path, default=Path("disagreements"))
     parser.add_argument("--time-limit", type=float, default=20.0)
     parser.add_argument("--window-every", type=int, default=50)
@@ -186,7 +190,7 @@ def main() -> int:
     rng = Random(arguments.seed + 1)
     failed = 0
     begun = time.monotonic()
-    for i, instance in enumerate(tiny_instances(arguments.seed)):
+    for i, instance in enumerate(tiny_instances(arguments.seed, chunks=arguments.chunks)):
         if i == arguments.instances:
             break
         wrong = agreement.check(instance, rng)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from pydantic import model_validator
+from typing import Any
+
+from pydantic import SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from slackopt.errors import InputError
-from slackopt.records import BytesPerSecond, LatencyNs, Name, Record, SizeBytes
+from slackopt.records import BytesPerSecond, LatencyNs, Name, OptionalBytes, Record, SizeBytes
 
 
 class Device(Record):
@@ -23,6 +25,9 @@ class Device(Record):
         directions are independent. At most the bandwidth alone.
     host_memory_bytes
         Host memory for swapped tensors; None for no limit.
+    chunk_bytes
+        A swap-out frees device memory in pieces of this size; 0, the default, frees whole
+        tensors. Left out of files and of the instance's identity where it is 0.
     source
         Where the figures come from.
     """
@@ -34,6 +39,7 @@ class Device(Record):
     d2h_shared_bytes_per_s: BytesPerSecond | None = None
     h2d_shared_bytes_per_s: BytesPerSecond | None = None
     host_memory_bytes: SizeBytes | None = None
+    chunk_bytes: OptionalBytes = 0
     source: str = ""
 
     @model_validator(mode="after")
@@ -53,6 +59,20 @@ class Device(Record):
                 )
         return self
 
+    @model_serializer(mode="wrap")
+    def _without_default_chunks(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Write a device that frees whole tensors as files without chunks have it."""
+        content: dict[str, Any] = dump(self)
+        if not self.chunk_bytes:
+            content.pop("chunk_bytes", None)
+        return content
+
+    def with_chunks(self, chunk_bytes: int) -> Device:
+        """Return the device with swap-outs that free memory in pieces, and a name that says so."""
+        base = self.name.removesuffix(_chunks_suffix(self.chunk_bytes))
+        name = base + _chunks_suffix(chunk_bytes)
+        return Device(**dict(self) | {"name": name, "chunk_bytes": chunk_bytes})
+
     @property
     def independent(self) -> bool:
         """Whether a copy runs at full bandwidth while the other direction is busy."""
@@ -68,6 +88,10 @@ class Device(Record):
     def swap_in_ns(self, size_bytes: int) -> int:
         """Time of one swap-in with the other direction idle."""
         return self.latency_ns + copy_ns(size_bytes, self.h2d_bytes_per_s)
+
+
+def _chunks_suffix(chunk_bytes: int) -> str:
+    return f"-chunks-{chunk_bytes}" if chunk_bytes else ""
 
 
 def copy_ns(size_bytes: int, bytes_per_s: int) -> int:

@@ -9,7 +9,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from slackopt.device import Device
 from slackopt.errors import InfeasibleError, InputError
@@ -25,6 +25,10 @@ _UNITS = {"": 1, "B": 1} | {
 }
 
 
+MAX_PIECES = 10_000
+"""Most pieces of one swap-out: each is an event of the simulator."""
+
+
 class Instance(Record):
     """One question: how fast this step can run on this device within this budget.
 
@@ -33,7 +37,8 @@ class Instance(Record):
     graph
         The training step.
     device
-        The link and the host memory.
+        The link, the host memory, and whether swap-outs free memory in pieces. Whatever lets
+        a plan run, or run sooner, is in the instance; the simulator has no such options.
     budget_bytes
         Bytes for all tensors and workspaces together; parameters, optimizer state and other
         statics are outside.
@@ -88,6 +93,19 @@ class Instance(Record):
             device=get_device(device) if isinstance(device, str) else device,
             graph=graph,
         )
+
+    @model_validator(mode="after")
+    def _check_chunks(self) -> Instance:
+        chunk = self.device.chunk_bytes
+        sizes = [tensor.size_bytes for tensor in self.graph.tensors if tensor.swappable]
+        least = -(-max(sizes, default=0) // MAX_PIECES)
+        if 0 < chunk < least:
+            raise InputError(
+                f"device {self.device.name!r}: chunk_bytes {chunk} cuts a tensor of {max(sizes)} "
+                f"bytes into more than {MAX_PIECES} pieces; give at least {least}, or 0 (whole "
+                "tensors)"
+            )
+        return self
 
     @property
     def lifetimes(self) -> Lifetimes:

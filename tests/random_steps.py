@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from slackopt.device import Device
 from slackopt.graph import Graph, Op, Tensor
-from slackopt.instance import Instance
+from slackopt.instance import MAX_PIECES, Instance
 from slackopt.plan import Plan
+from slackopt.simulation import Timeline, simulate
 
 NS_PER_S = 10**9
 # Weights of keep, swap, recompute in a random plan.
@@ -291,8 +292,21 @@ def random_device(rng: Random, graph: Graph) -> Device:
         h2d_bytes_per_s=h2d,
         latency_ns=latency,
         host_memory_bytes=host,
+        chunk_bytes=_random_chunk(graph, (d2h, h2d, latency, host)),
         **shared,
     )
+
+
+def _random_chunk(graph: Graph, drawn: object) -> int:
+    """Return whole tensors mostly, else pieces of one byte or more.
+
+    Drawn from what was drawn before, so that instances stay otherwise those of their seed.
+    """
+    sizes = [tensor.size_bytes for tensor in graph.tensors]
+    rng = Random(f"{drawn} {sizes}")
+    largest = max(sizes, default=1)
+    pieces = rng.choice((0, 0, 0, 2, 3, 7, largest))
+    return -(-largest // min(pieces, MAX_PIECES)) if pieces else 0
 
 
 def random_instance(rng: Random, *, max_ops: int = 14) -> Instance:
@@ -324,6 +338,17 @@ def chained_instance(rng: Random, *, max_layers: int = 3) -> Instance:
     low, high = max(graph.lifetimes.working_set_bytes), graph.unlimited_peak_bytes
     budget = rng.choice((high, high + 20, rng.randint(low, high)))
     return Instance.from_graph(graph, device=random_device(rng, graph), budget=max(1, budget))
+
+
+def with_chunks(instance: Instance, chunk_bytes: int) -> Instance:
+    """Return the instance with swap-outs that free memory in pieces; 0: whole tensors."""
+    return instance.model_copy(update={"device": instance.device.with_chunks(chunk_bytes)})
+
+
+def simulate_with_chunks(instance: Instance, plan: Plan, chunk_bytes: int) -> Timeline:
+    """Simulate a plan on the instance `with_chunks`."""
+    variant = with_chunks(instance, chunk_bytes)
+    return simulate(variant, Plan.for_instance(variant, plan.decisions, plan.prefetch))
 
 
 # ---------------------------------------------------------------------------------------------
@@ -435,6 +460,7 @@ def devices(draw: st.DrawFn) -> Device:
         d2h_shared_bytes_per_s=None if percent is None else d2h * percent[0] // 100,
         h2d_shared_bytes_per_s=None if percent is None else h2d * percent[1] // 100,
         host_memory_bytes=draw(st.none() | st.integers(1, 40)),
+        chunk_bytes=draw(st.sampled_from((0, 0, 0, 1, 2, 5))),
     )
 
 

@@ -69,9 +69,9 @@ class ReferenceRun:
     out_of_memory: ReferenceOutOfMemory | None
 
 
-def reference_simulate(instance: Instance, plan: Plan, *, chunk_bytes: int = 0) -> ReferenceRun:
+def reference_simulate(instance: Instance, plan: Plan) -> ReferenceRun:
     """Simulate `plan`; every swapped tensor read after its last forward use has a trigger."""
-    return _Simulation(instance, plan, chunk_bytes).run()
+    return _Simulation(instance, plan).run()
 
 
 # ---------------------------------------------------------------------------------------------
@@ -142,7 +142,7 @@ class _Simulation:
     behind it, and tries the starts: compute, d2h, h2d.
     """
 
-    def __init__(self, instance: Instance, plan: Plan, chunk_bytes: int) -> None:
+    def __init__(self, instance: Instance, plan: Plan) -> None:
         graph = instance.graph
         self.ops = graph.ops
         self.device = instance.device
@@ -151,7 +151,6 @@ class _Simulation:
         self.decision: dict[str, str] = {
             tensor.name: plan.decisions.get(tensor.name, "keep") for tensor in graph.tensors
         }
-        self.chunk_bytes = chunk_bytes
         self.jobs = compute_sequence(graph, self.decision)
         self.last_forward = last_forward_uses(graph)
 
@@ -437,7 +436,7 @@ class _Simulation:
         while True:
             name: str = yield self.out_store.get()
             size, device = self.size[name], self.device
-            piece = self.chunk_bytes if self.chunk_bytes > 0 else size
+            piece = device.chunk_bytes if device.chunk_bytes > 0 else size
             yield self.env.timeout(device.latency_ns)
             moved = 0  # in units of 1e-9 byte
             while self.copied[name] < size:

@@ -28,7 +28,6 @@ def simulate(
     budget: int = 1000,
     swap: dict[str, int] | None = None,
     recompute: str = "",
-    chunk_bytes: int = 0,
     **device: int | None,
 ) -> ReferenceRun:
     """Run (phase letter, duration, inputs, outputs[, workspace]) ops; `swap` holds the triggers."""
@@ -53,7 +52,7 @@ def simulate(
     decisions: dict[str, Any] = dict.fromkeys(triggers, "swap")
     decisions |= dict.fromkeys(recompute.split(), "recompute")
     plan = Plan.for_instance(instance, decisions, triggers)
-    return reference_simulate(instance, plan, chunk_bytes=chunk_bytes)
+    return reference_simulate(instance, plan)
 
 
 def accounts(run: ReferenceRun) -> tuple[int | None, int, int, int]:

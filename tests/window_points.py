@@ -17,7 +17,13 @@ from random import Random
 from typing import Any
 
 import numpy as np
-from random_steps import allowed_decisions, chained_instance, random_instance, random_plan
+from random_steps import (
+    allowed_decisions,
+    chained_instance,
+    random_instance,
+    random_plan,
+    simulate_with_chunks,
+)
 
 from slackopt.device import Device
 from slackopt.formulations.certificate import bound_from_weights
@@ -30,7 +36,7 @@ from slackopt.graph import Graph, Op, Tensor
 from slackopt.instance import Instance
 from slackopt.lifetimes import ABSENT
 from slackopt.plan import Plan
-from slackopt.simulation import Timeline, simulate
+from slackopt.simulation import Timeline
 from slackopt.solvers.window_lp import WindowLp
 
 # Kinds of static rows that give the least value of a column of their own, and its name.
@@ -317,7 +323,8 @@ def some_timelines(rng: Random, instance: Instance, tries: int) -> list[Timeline
         if rng.random() < 0.4:
             plan = Plan.for_instance(instance, plan.decisions)
         chunk = rng.choice([0, 0, 0, 1, max(1, largest // 7), max(1, largest // 2)])
-        timeline = simulate(instance, plan, chunk_bytes=max(chunk, largest // 1000) if chunk else 0)
+        chunk = max(chunk, largest // 1000) if chunk else 0
+        timeline = simulate_with_chunks(instance, plan, chunk)
         if timeline.feasible:
             timelines.append(timeline)
     return timelines
@@ -445,7 +452,7 @@ def best_makespan(instance: Instance, plans: Sequence[Plan]) -> int | None:
     """Shortest makespan of the plans, with whole tensors and with chunks."""
     chunks = (0, 1) if max(instance.lifetimes.sizes_bytes, default=1) < 100 else (0,)
     spans = [
-        simulate(instance, plan, chunk_bytes=chunk).makespan_ns
+        simulate_with_chunks(instance, plan, chunk).makespan_ns
         for plan in plans
         for chunk in chunks
     ]

@@ -144,16 +144,12 @@ def with_bandwidth(instance: Instance, factor: Factor) -> Instance:
             raise InputError(f"bandwidth factor {factor}: {new} bytes/s is above {MAX_BYTES}")
         return new
 
-    device = Device(
-        name=f"{old.name}, link x{_text(times)}",
-        d2h_bytes_per_s=scaled(old.d2h_bytes_per_s),
-        h2d_bytes_per_s=scaled(old.h2d_bytes_per_s),
-        latency_ns=old.latency_ns,
-        d2h_shared_bytes_per_s=_each(old.d2h_shared_bytes_per_s, scaled),
-        h2d_shared_bytes_per_s=_each(old.h2d_shared_bytes_per_s, scaled),
-        host_memory_bytes=old.host_memory_bytes,
-        source=old.source,
-    )
+    rates = {
+        field: scaled(rate)
+        for field, rate in old
+        if field.endswith("bytes_per_s") and rate is not None
+    }
+    device = Device(**dict(old) | rates | {"name": f"{old.name}, link x{_text(times)}"})
     return _remade(instance, device=device, changes={"bandwidth_factor": _text(times)})
 
 
@@ -369,7 +365,3 @@ def _factor(factor: Factor, what: str) -> Fraction:
 
 def _text(value: Fraction) -> str:
     return str(value) if value.denominator == 1 else f"{float(value):.6g}"
-
-
-def _each(value: int | None, change: Callable[[int], int]) -> int | None:
-    return None if value is None else change(value)

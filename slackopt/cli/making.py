@@ -28,6 +28,7 @@ from slackopt.profiles import (
     transformer,
 )
 from slackopt.profiles.builder import SWAP_THRESHOLD_BYTES
+from slackopt.profiles.devices import get_device
 from slackopt.profiles.pytorch.link import DEFAULT_SIZE_BYTES
 from slackopt.profiles.pytorch.named import FORMS as TORCH_FORMS
 from slackopt.violations import violation_lines
@@ -263,6 +264,14 @@ def instance(
         str | None,
         typer.Option(metavar="NAME", help="Name; the graph's by default."),
     ] = None,
+    chunk_bytes: Annotated[
+        int | None,
+        typer.Option(
+            metavar="BYTES",
+            show_default="the device's, or whole tensors",
+            help="Swap-outs free memory in pieces of this size; 0: whole tensors.",
+        ),
+    ] = None,
 ) -> Answer:
     """Make an instance: a graph, a device and a memory budget.
 
@@ -270,12 +279,14 @@ def instance(
     """
     check_output(output, graph)
     step = read_graph(graph)
-    chosen = read_device(device) if device.endswith((".json", ".json.gz")) else device
+    catalogued = not device.endswith((".json", ".json.gz"))
+    chosen = get_device(device) if catalogued else read_device(device)
+    if chunk_bytes is not None:
+        chosen = chosen.with_chunks(chunk_bytes)
     made = Instance.from_graph(step, device=chosen, budget=budget, name=name)
     made.check_working_set()
     chip = step.provenance.get("accelerator")
     profiled = chip.get("name") if isinstance(chip, dict) else None
-    catalogued = isinstance(chosen, str)
     if catalogued and isinstance(profiled, str) and not device.startswith(f"{profiled}-"):
         say(f"warning: {graph} was profiled on {profiled!r}, and the link is that of {device!r}")
     write_record(made, output)

@@ -36,22 +36,22 @@ def simulate(
             metavar="TRACE", show_default=False, help="Write a trace for ui.perfetto.dev."
         ),
     ] = None,
-    chunk_bytes: Annotated[
-        int,
-        typer.Option(
-            metavar="BYTES", help="Swap-outs free memory in pieces of this size; 0: whole tensors."
-        ),
-    ] = 0,
+    chunk_bytes: Annotated[int | None, typer.Option(hidden=True)] = None,
 ) -> Answer:
     """Price a plan: run its step on the event simulator.
 
     A plan that runs out of memory is reported with exit code 3.
     """
+    if chunk_bytes is not None:
+        raise InputError(
+            "--chunk-bytes is no option of a simulation: how swap-outs free memory belongs to the "
+            "instance, so that its bounds hold; make one with slackopt instance --chunk-bytes"
+        )
     check_output(trace, instance, plan)
     question = read_instance(instance)
     decided = read_plan(plan)
     try:
-        timeline = run_step(question, decided, chunk_bytes=chunk_bytes)
+        timeline = run_step(question, decided)
     except InputError as error:
         raise error.in_file(plan) from None
     if not timeline.feasible:

@@ -110,6 +110,7 @@ def _instance_facts(found: Mapping[str, Any]) -> dict[str, str]:
     if shared is not None:
         back = device["h2d_shared_bytes_per_s"]
         link += f"; {bandwidth(shared)} / {bandwidth(back)} while both directions are busy"
+    chunk = device.get("chunk_bytes")  # left out of a device that frees whole tensors
     host = device["host_memory_bytes"]
     hideable = "everything fits: nothing need be evicted"
     if found["hideable_share"] is not None:
@@ -125,6 +126,7 @@ def _instance_facts(found: Mapping[str, Any]) -> dict[str, str]:
         "hideable share": hideable,
         "device": f"{device['name']}: {link}",
         "host memory": "no limit" if host is None else size(host),
+        **({"swap-outs free": f"pieces of {size(chunk)}"} if chunk else {}),
         **({} if found["infeasible"] is None else {"infeasible": found["infeasible"]}),
         "identity": found["sha256"],
     }

@@ -1,10 +1,10 @@
 """Rows that make a plan safe: swap-outs queued in a window have ended when an op starts.
 
 The memory rows of `slackopt.formulations.window` are relaxed: bytes leave one by one, and a copy
-that is half done has freed half its memory. The simulator frees whole tensors. Where a simulated
-plan waits for memory in front of op k, this row asks, for a slot h, that the link has time for
-every copy queued from slot h on before op k starts; it cuts off plans that may be fine, so it
-never goes into a bound.
+that is half done has freed half its memory. The simulator frees whole tensors, or pieces that have
+been copied. Where a simulated plan waits for memory in front of op k, this row asks, for a slot h,
+that the link has time for every copy queued from slot h on before op k starts; it cuts off plans
+that may be fine, so it never goes into a bound.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ fit in the budget. A tensor counts with its bytes times
 - 1 from the start of its producer (the batch: from the beginning) to its last forward use, and
   from its first to its last backward use;
 - in its idle time: ``1 - W - R`` (kept), plus ``leaving`` (swapped, and its swap-out hasn't
-  ended), plus ``arrived`` (swapped, and its swap-in has started), plus ``rebuilt`` (recomputed,
-  and rebuilt by a rerun before job i);
+  ended; by parts, where swap-outs free memory in pieces), plus ``arrived`` (swapped, and its
+  swap-in has started), plus ``rebuilt`` (recomputed, and rebuilt by a rerun before job i);
 - after its last backward use ``later``: whether a rerun reads it in job i or later. A tensor
   without a backward use is idle from its last forward use on, and what is kept, arrived or
   rebuilt of it counts only where ``later`` is 1.
@@ -40,6 +40,7 @@ class MemoryRows:
         self._rebuilt_by: dict[tuple[int, int, int | None], int] = {}
         self._done: set[int] = set()
         self._rows: list[Row] = []
+        self._releases = {t: model.times.releases(t) for t in model.swap}
         base = model.jobs.base_position
         self._idle_from = [base[k] + 1 if k >= 0 else 0 for k in self.life.last_forward_use]
         self._used_from = [base[k] if k != ABSENT else None for k in self.life.first_backward_use]
@@ -63,8 +64,8 @@ class MemoryRows:
                     if self._is_idle(t, i):
                         times = self.model.times
                         moment = times.job_end(i) if side == "end" else times.job_start(i)
-                        for column in self._on_the_way(t, i, side, moment):
-                            total[column] = total.get(column, 0) + self.life.sizes_bytes[t]
+                        for column, size in self._on_the_way(t, i, side, moment):
+                            total[column] = total.get(column, 0) + size
                 upper = self.model.instance.budget_bytes - constant
                 if sum(size for size in total.values() if size > 0) > upper:
                     self._rows.append(Row(f"memory[{i},{side}]", total, upper))
@@ -173,25 +174,26 @@ class MemoryRows:
         self._rows.append(Row(f"rebuilt[{t},{i}]", coefficients, upper))
         return [column]
 
-    def _on_the_way(self, t: int, i: int, side: str, moment: Moment) -> Iterator[int]:
-        """Columns that count the bytes of a swapped tensor in its idle time.
+    def _on_the_way(self, t: int, i: int, side: str, moment: Moment) -> Iterator[tuple[int, int]]:
+        """Columns that count bytes of a swapped tensor in its idle time, and how many.
 
-        ``leaving = 0`` only if ``O_t <= moment``; ``arrived = 0`` only if ``I_t >= moment``, or
-        nothing reads the tensor any more.
+        ``leaving = 0`` only if ``O_t <= moment``, or, of a part that leaves before the others, if
+        it can have been released by then (`ScheduleTimes.releases`); ``arrived = 0`` only if
+        ``I_t >= moment``, or nothing reads the tensor any more.
         """
         model, times, swap = self.model, self.model.times, self.model.swap[t]
         later = None
-        out, started = times.out_ended(t), times.in_started(t)
-        if out.lower > moment.upper:
-            yield swap
-        elif out.upper > moment.lower:
-            column = model.add_column(f"leaving[{t},{i},{side}]")
-            row = not_before(
-                f"leaving[{t},{i},{side}]", out, moment, unless=[column], unless_not=[swap]
-            )
-            if row is not None:
-                self._rows.append(row)
-            yield column
+        started = times.in_started(t)
+        for part, (released, size) in enumerate(self._releases[t]):
+            if released.lower > moment.upper:
+                yield swap, size
+            elif released.upper > moment.lower:
+                name = f"leaving[{t},{i},{side}{f',{part}' if part else ''}]"
+                column = model.add_column(name)
+                row = not_before(name, released, moment, unless=[column], unless_not=[swap])
+                if row is not None:
+                    self._rows.append(row)
+                yield column, size
         if self._used_from[t] is None:
             later = self._later_column(t, i)
             if later is None:
@@ -204,7 +206,7 @@ class MemoryRows:
             )
             if row is not None:
                 self._rows.append(row)
-            yield column
+            yield column, self.life.sizes_bytes[t]
 
     def _host_rows(self) -> Iterator[Row]:
         """When a swap-out starts, it fits beside the tensors swapped out before and not yet back.

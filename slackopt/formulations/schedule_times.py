@@ -16,11 +16,16 @@ from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
+from slackopt.device import copy_ns
 from slackopt.formulations.linear import Row
 from slackopt.lifetimes import ABSENT
 
 if TYPE_CHECKING:
     from slackopt.formulations.schedule import ScheduleFormulation
+
+
+MAX_PARTS = 4
+"""Parts of a tensor told apart where swap-outs free memory in pieces."""
 
 
 @dataclass(frozen=True)
@@ -169,6 +174,28 @@ class ScheduleTimes:
             made = self.job_end(self.model.jobs.base_position[producer]).lower
         lower = made + self.out_ns(t)
         return Moment(self.out_end[t], lower, self._last_in_start(t), made, self.model.horizon_ns)
+
+    def releases(self, t: int) -> list[tuple[Moment, int]]:
+        """Moments before which parts of a swapped tensor have not been released, and their bytes.
+
+        A whole tensor is released at O_t. Of a tensor that leaves in pieces, ``m`` bytes have been
+        copied at ``O_t - rest`` or later, ``rest`` the time of ``s - m`` bytes at the lowest
+        bandwidth, since the copy has ended at the first nanosecond after these. Neighbouring
+        pieces make a part: all of it counts as released with its first piece.
+        """
+        device, size = self.model.instance.device, self.model.life.sizes_bytes[t]
+        ended, chunk = self.out_ended(t), device.chunk_bytes or size
+        pieces = -(-size // chunk)
+        parts = min(MAX_PARTS, pieces)
+        found = []
+        for part in range(parts):
+            first, after = pieces * part // parts, pieces * (part + 1) // parts
+            rate = device.d2h_shared_bytes_per_s or device.d2h_bytes_per_s
+            rest = copy_ns(size - min(size, (first + 1) * chunk), rate)
+            # A moment below 0 says nothing; the largest coefficient is the horizon, about.
+            moment = ended.plus(-min(self.model.horizon_ns + 1, rest))
+            found.append((moment, min(size, after * chunk) - first * chunk))
+        return found
 
     def in_started(self, t: int) -> Moment:
         """Return I_t; without a swap, any time after O_t and the end of the last forward use."""

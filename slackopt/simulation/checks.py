@@ -8,6 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import partial
 from itertools import pairwise
 from operator import itemgetter
 
@@ -20,7 +21,7 @@ Spans = list[tuple[int, int]]
 """Stretches of time, one after the other."""
 
 
-def check_timeline(timeline: Timeline, *, chunk_bytes: int = 0) -> None:
+def check_timeline(timeline: Timeline) -> None:
     """Check a finished timeline; raise `CheckError` with everything that does not hold.
 
     It checks that each stream serves one job at a time and each op runs in order for its
@@ -34,15 +35,13 @@ def check_timeline(timeline: Timeline, *, chunk_bytes: int = 0) -> None:
     ----------
     timeline
         A timeline whose step ended.
-    chunk_bytes
-        As given to `slackopt.simulation.simulate`.
     """
     if not timeline.feasible:
         raise CheckError([timeline.explain()])
     failures = [
         *_check_streams(timeline),
         *_check_copies(timeline),
-        *_check_memory(timeline, chunk_bytes),
+        *_check_memory(timeline),
         *_check_sums(timeline),
     ]
     if not failures:  # only a timeline that hangs together has queues to follow
@@ -89,10 +88,7 @@ def _check_copies(timeline: Timeline) -> Iterator[str]:
             read_at[name].append(job.start_ns)
     outs = {copy.tensor: copy for copy in timeline.copies if copy.direction == "d2h"}
     ins = [copy for copy in timeline.copies if copy.direction == "h2d"]
-    busy: dict[str, Spans] = {"d2h": [], "h2d": []}
-    for copy in timeline.copies:
-        end = step_end if copy.end_ns is None else copy.end_ns
-        busy[copy.direction].append((copy.start_ns, end))
+    busy = {way: _in_flight(timeline, way) for way in ("d2h", "h2d")}
     for copy in timeline.copies:
         end = step_end if copy.end_ns is None else copy.end_ns
         other = busy["h2d" if copy.direction == "d2h" else "d2h"]
@@ -134,6 +130,16 @@ def _check_copies(timeline: Timeline) -> Iterator[str]:
                 yield f"host memory exceeds {host} bytes at {time} ns"
 
 
+def _in_flight(timeline: Timeline, direction: str) -> Spans:
+    """When a direction of the link has a copy in flight."""
+    step_end = timeline.jobs[-1].end_ns
+    return [
+        (copy.start_ns, step_end if copy.end_ns is None else copy.end_ns)
+        for copy in timeline.copies
+        if copy.direction == direction
+    ]
+
+
 def _moved(timeline: Timeline, copy: Copy, until: int, other_busy: Spans) -> int:
     """Work that a copy has done by a time, in units of 1e-9 byte; see "Shared link"."""
     device = timeline.instance.device
@@ -161,7 +167,7 @@ def _base_end_of_outputs(timeline: Timeline) -> dict[str, int]:
     }
 
 
-def _check_memory(timeline: Timeline, chunk_bytes: int) -> Iterator[str]:
+def _check_memory(timeline: Timeline) -> Iterator[str]:
     """Rebuild, tensor by tensor, the spans of residency; check reads and sum the bytes up."""
     graph, plan = timeline.instance.graph, timeline.plan
     size = {tensor.name: tensor.size_bytes for tensor in graph.tensors}
@@ -201,7 +207,7 @@ def _check_memory(timeline: Timeline, chunk_bytes: int) -> Iterator[str]:
             if out is None or back is None or out.end_ns is None or back.end_ns is None:
                 yield f"tensor {name!r} is decided swap and read later, but doesn't go out and back"
                 continue
-            pieces = _pieces(timeline, out, out.end_ns, chunk_bytes, forward_end)
+            pieces = _pieces(timeline, out, out.end_ns, forward_end)
             spans.extend((start, time, piece) for time, piece in pieces)
             spans.append((back.start_ns, last_use, size[name]))
             readable[name] = [(start, forward_end), (back.end_ns, last_use)]
@@ -233,18 +239,23 @@ def _check_memory(timeline: Timeline, chunk_bytes: int) -> Iterator[str]:
 
 
 def _pieces(
-    timeline: Timeline, out: Copy, out_end: int, chunk_bytes: int, forward_end: int
+    timeline: Timeline, out: Copy, out_end: int, forward_end: int
 ) -> Iterator[tuple[int, int]]:
     """Yield release time and bytes of each piece of a swap-out."""
     device = timeline.instance.device
-    if not chunk_bytes or chunk_bytes >= out.size_bytes:
+    chunk = device.chunk_bytes
+    if not chunk or chunk >= out.size_bytes:
         yield max(out_end, forward_end), out.size_bytes
         return
-    if not device.independent:
-        raise CheckError(["timelines with chunks on a shared link can't be checked"])
-    for first in range(0, out.size_bytes, chunk_bytes):
-        last = min(first + chunk_bytes, out.size_bytes)
-        copied_at = out.start_ns + device.latency_ns + copy_ns(last, device.d2h_bytes_per_s)
+    begin = out.start_ns + device.latency_ns
+    other = [] if device.independent else _in_flight(timeline, "h2d")
+    for first in range(0, out.size_bytes, chunk):
+        last = min(first + chunk, out.size_bytes)
+        copied_at = begin + copy_ns(last, device.d2h_bytes_per_s)
+        if other:  # the first nanosecond at which so much has moved
+            times = range(begin, out_end)
+            moved = partial(_moved, timeline, out, other_busy=other)
+            copied_at = begin + bisect_left(times, last * 10**9, key=moved)
         yield max(copied_at, forward_end), last - first
 
 

@@ -112,8 +112,6 @@ def run(
     budget_bytes: int,
     sequence: ComputeSequence,
     triggers: Sequence[int],
-    *,
-    chunk_bytes: int = 0,
 ) -> RunRecord:
     """Run a compute sequence.
 
@@ -125,8 +123,6 @@ def run(
         From `slackopt.simulation.sequence.compute_sequence`.
     triggers
         Per tensor: op index of the prefetch trigger; read for swapped tensors only.
-    chunk_bytes
-        Swap-outs release memory in pieces of this size; 0 for whole tensors.
     """
     record = RunRecord()
     sizes, durations = life.sizes_bytes, life.durations_ns
@@ -183,7 +179,7 @@ def run(
             if sizes[t] <= host_free:
                 host_free -= sizes[t]
                 out_head += 1
-                out_copy = _Copy(t, sizes[t], now, latency, chunk_bytes)
+                out_copy = _Copy(t, sizes[t], now, latency, device.chunk_bytes)
                 changed = True
         if in_copy is None and in_head < len(in_queue) and not waits_for_memory:
             t = in_queue[in_head]

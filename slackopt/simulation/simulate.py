@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from slackopt.errors import InputError
 from slackopt.instance import Instance
 from slackopt.plan import Plan
 from slackopt.simulation.engine import run
@@ -11,7 +10,7 @@ from slackopt.simulation.sequence import DECISION_CODES, compute_sequence
 from slackopt.simulation.timeline import Timeline
 
 
-def simulate(instance: Instance, plan: Plan, *, chunk_bytes: int = 0) -> Timeline:
+def simulate(instance: Instance, plan: Plan) -> Timeline:
     """Run one step of `instance` under `plan`.
 
     Parameters
@@ -19,8 +18,6 @@ def simulate(instance: Instance, plan: Plan, *, chunk_bytes: int = 0) -> Timelin
     instance, plan
         The plan must be one for this instance. Missing prefetch triggers come from
         `slackopt.simulation.prefetch.default_triggers`.
-    chunk_bytes
-        Swap-outs release memory in pieces of this size; 0, the default, for whole tensors.
 
     Returns
     -------
@@ -34,10 +31,9 @@ def simulate(instance: Instance, plan: Plan, *, chunk_bytes: int = 0) -> Timelin
 
     Notes
     -----
-    The semantics are those of docs/problem.md, to the nanosecond.
+    The semantics are those of docs/problem.md, to the nanosecond. There are no options: what lets
+    a plan run sooner belongs to the instance, so that its bounds hold for every run.
     """
-    if chunk_bytes < 0:
-        raise InputError(f"chunk_bytes {chunk_bytes}: must be 0 (whole tensors) or above")
     plan.check(instance)
     life = instance.lifetimes
     names = [tensor.name for tensor in instance.graph.tensors]
@@ -45,9 +41,7 @@ def simulate(instance: Instance, plan: Plan, *, chunk_bytes: int = 0) -> Timelin
     sequence = compute_sequence(life, decisions)
     given = {t: plan.prefetch[name] for t, name in enumerate(names) if name in plan.prefetch}
     triggers = default_triggers(life, instance.device, instance.budget_bytes, sequence, given)
-    record = run(
-        life, instance.device, instance.budget_bytes, sequence, triggers, chunk_bytes=chunk_bytes
-    )
+    record = run(life, instance.device, instance.budget_bytes, sequence, triggers)
     swapped = {t for tensors in sequence.needs.values() for t in tensors}
     prefetch = dict(plan.prefetch)
     prefetch.update({names[t]: triggers[t] for t in sorted(swapped)})

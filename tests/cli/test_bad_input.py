@@ -449,10 +449,15 @@ def test_wrong_kinds_of_files(
     refused(cli, tmp_path, words, "solve", graph_file)
     words = ["expected 'slackopt/plan' or 'slackopt/result'"]
     refused(cli, tmp_path, words, "simulate", instance_file, instance_file)
-    words = ["chunk_bytes -1: must be 0"]
     result = tmp_path / "r.json"
     cli("solve", instance_file, "-m", "swap-all", "-o", result)
-    refused(cli, tmp_path, words, "simulate", instance_file, result, "--chunk-bytes", -1)
+    words = ["belongs to the instance", "slackopt instance --chunk-bytes"]
+    refused(cli, tmp_path, words, "simulate", instance_file, result, "--chunk-bytes", 4096)
+    link = ("--device", "a100-pcie4", "--budget", "0.8", "-o", tmp_path / "made.json")
+    words = ["chunk_bytes: must be at least 0, found -1"]
+    refused(cli, tmp_path, words, "instance", graph_file, *link, "--chunk-bytes", -1)
+    words = ["into more than 10000 pieces; give at least"]
+    refused(cli, tmp_path, words, "instance", graph_file, *link, "--chunk-bytes", 1)
     document = json.loads(result.read_text()) | {"plan": None, "status": "no_solution"}
     words = ["the result has no plan (status 'no_solution')"]
     refused(cli, tmp_path, words, "simulate", instance_file, write(result, document))

@@ -107,6 +107,24 @@ def test_a_link_of_another_machine_is_pointed_out(cli: Cli, tmp_path: Path) -> N
     assert "'a100'" in ran.err
 
 
+def test_chunks_are_of_the_instance(cli: Cli, graph_file: Path, tmp_path: Path) -> None:
+    link = ("--device", "a100-pcie4", "--budget", "0.8")
+    whole, pieces = tmp_path / "whole.json", tmp_path / "pieces.json"
+    cli("instance", graph_file, *link, "-o", whole)
+    made = cli("instance", graph_file, *link, "--chunk-bytes", 2**20, "-o", pieces)
+    assert "pieces of 1.000 MiB" in made.out
+    assert "pieces" not in cli("info", whole).out
+    device = cli("info", pieces, "--json").document["device"]
+    assert (device["name"], device["chunk_bytes"]) == ("a100-pcie4-chunks-1048576", 2**20)
+    result = tmp_path / "r.json"
+    assert cli("solve", pieces, "-m", "exact", "-o", result).code == 0
+    assert cli("verify", pieces, result).code == 0
+    assert cli("simulate", pieces, result).code == 0
+    refused = cli("simulate", whole, result)
+    assert refused.code == 2
+    assert "made for another instance" in refused.err
+
+
 def test_info_of_every_format(cli: Cli, graph_file: Path, instance_file: Path) -> None:
     result, plan = graph_file.with_name("result.json"), graph_file.with_name("plan.json")
     cli("solve", instance_file, "-m", "slackswap", "-o", result)

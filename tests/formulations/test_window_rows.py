@@ -25,6 +25,7 @@ from random_steps import (
     instances_with_plans,
     random_instance,
     random_plan,
+    simulate_with_chunks,
 )
 from window_points import (
     all_keys,
@@ -89,7 +90,7 @@ def test_every_row_holds_for_every_plan(seed: int) -> None:
 @given(instances_with_plans())
 def test_every_row_holds_for_drawn_plans(drawn: tuple[Instance, Plan]) -> None:
     instance, plan = drawn
-    runs = [simulate(instance, plan, chunk_bytes=chunk) for chunk in (0, 1, 3)]
+    runs = [simulate_with_chunks(instance, plan, chunk) for chunk in (0, 1, 3)]
     feasible = [timeline for timeline in runs if timeline.feasible]
     if feasible:
         check_rows(WindowFormulation(instance), feasible)
@@ -100,7 +101,7 @@ def check_pulled_reruns(rng: Random, instance: Instance, tries: int) -> Counter[
     """Check all rows (of long steps, some) for tangled plans that run."""
     plans = [tangled_plan(rng, instance) for _ in range(tries)]
     chunks = [rng.choice((0, 0, 1, 4)) for _ in plans]
-    runs = [simulate(instance, p, chunk_bytes=c) for p, c in zip(plans, chunks, strict=True)]
+    runs = [simulate_with_chunks(instance, p, c) for p, c in zip(plans, chunks, strict=True)]
     feasible = [timeline for timeline in runs if timeline.feasible]
     if not feasible:
         return Counter()

@@ -110,7 +110,8 @@ def test_enumeration_finds_the_best_of_all_plans() -> None:
 
 def test_both_solvers_and_enumeration_agree() -> None:
     process = PulpProcess(pulp_name("highs"))
-    seen = {"shared link": 0, "host memory": 0, "infeasible": 0, "above the ideal": 0, "cuts": 0}
+    kinds = ("shared link", "host memory", "chunks", "infeasible", "above the ideal", "cuts")
+    seen = dict.fromkeys(kinds, 0)
     for instance in instances(0, 44):
         truth = enumerated(instance)
         milp = Progress(instance, "milp-schedule", gap=0.0)
@@ -124,6 +125,7 @@ def test_both_solvers_and_enumeration_agree() -> None:
                 assert progress.lower_bound_ns == truth.makespan_ns
         seen["shared link"] += not instance.device.independent
         seen["host memory"] += instance.device.host_memory_bytes is not None
+        seen["chunks"] += instance.device.chunk_bytes > 0
         seen["infeasible"] += truth.infeasible
         seen["above the ideal"] += (truth.makespan_ns or 0) > instance.ideal_ns
         seen["cuts"] += f"0 {CUT_OFF}" not in milp.notes
@@ -144,7 +146,7 @@ def test_relaxed_bound_below_the_optimum_below_every_plan() -> None:
 
 def test_every_run_is_a_point_of_the_schedule_rows() -> None:
     """Also at a horizon that leaves no room, where every big-M is as small as it gets."""
-    runs = 0
+    runs = in_parts = 0
     for seed, instance in enumerate(instances(200, 320)):
         rng, evaluator, life = Random(seed), Evaluator(instance), instance.lifetimes
         decidable = {*life.candidates, *life.closure}
@@ -174,7 +176,9 @@ def test_every_run_is_a_point_of_the_schedule_rows() -> None:
             coarse = [v // unit if j in times else v for j, v in enumerate(x)]
             assert all(holds(coarsen(row, times, unit, 20), coarse) for row in model.rows)
             runs += 1
+            in_parts += any(x[j] for j, c in enumerate(model.columns) if c.name.endswith(",3]"))
     assert runs >= 200
+    assert in_parts >= 5
 
 
 def test_a_no_good_row_cuts_off_one_vector_only() -> None:
