@@ -23,7 +23,7 @@ def add_residents(window: WindowColumns) -> None:
         first, need = window.life.last_forward_use[q] + 1, window.slots.first_need(window.life, q)
         window.extra_residents.append((first, need, window.life.sizes_bytes[q], column))
         if len(window.slots.readers[q]) == 1:
-            _add_kept_until_rerun(window, q, window.slots.readers[q][0])
+            _add_kept_until_rerun(window, q, window.slots.readers[q][0], source)
 
 
 def only_sources(window: WindowColumns) -> dict[int, int]:
@@ -76,7 +76,7 @@ def _add_rebuilt(window: WindowColumns, t: int, q: int | None) -> None:
         window.extra_residents.append((b - 1, end, size, there))
 
 
-def _add_kept_until_rerun(window: WindowColumns, q: int, c: int) -> None:
+def _add_kept_until_rerun(window: WindowColumns, q: int, c: int, source: dict[int, int]) -> None:
     """Add q: kept for the rerun of its only possible reader c, it is there until then.
 
     During op b - 1, and as L ascends during the ops before it: ``s_q X`` with
@@ -84,7 +84,7 @@ def _add_kept_until_rerun(window: WindowColumns, q: int, c: int) -> None:
     """
     size = window.life.sizes_bytes[q]
     outputs = [t for t in window.life.outputs[c] if t in window.recompute]
-    if len(outputs) == 1 and only_sources(window).get(outputs[0]) == q:
+    if len(outputs) == 1 and source.get(outputs[0]) == q:
         size -= min(size, window.life.sizes_bytes[outputs[0]])
     first = window.slots.first_need(window.life, q)
     for b, _ in window.before.get(c, ()) if size else ():

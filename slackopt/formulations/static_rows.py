@@ -5,6 +5,7 @@ Each function states its inequality; docs/formulations.md proves them.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 
 from slackopt.formulations.columns import WindowColumns
@@ -82,16 +83,31 @@ def _round_trip_row(window: WindowColumns, t: int) -> Row:
 
 def _crowded_out(window: WindowColumns) -> dict[int, int]:
     """Candidates that can't be on the device during some op of their idle time: the last one."""
-    budget, life = window.instance.budget_bytes, window.life
-    found: dict[int, int] = {}
+    budget, life, fixed = window.instance.budget_bytes, window.life, window.fixed_bytes
+    ending: dict[int, list[int]] = {}
     for t in life.candidates:
         if t in window.swap or t in window.recompute:
-            first, use = life.last_forward_use[t] + 1, life.first_backward_use[t]
-            for k in range(use - 1, first - 1, -1):
-                if window.fixed_bytes[k] + life.sizes_bytes[t] > budget:
-                    found[t] = k
-                    break
-    return found
+            ending.setdefault(life.first_backward_use[t], []).append(t)
+    # Ops before `use` that no later one exceeds: bytes descend, so the last op that leaves less
+    # than a tensor's size is found by bisection. Each op enters and leaves once: n log n in all.
+    ops: list[int] = []
+    room: list[int] = []  # budget - fixed, ascending
+    found: dict[int, int] = {}
+    done = 0
+    for use in sorted(ending):
+        for k in range(done, use):
+            left = budget - fixed[k]
+            while room and room[-1] >= left:
+                room.pop()
+                ops.pop()
+            room.append(left)
+            ops.append(k)
+        done = use
+        for t in ending[use]:
+            crowded = bisect_left(room, life.sizes_bytes[t])
+            if crowded and ops[crowded - 1] > life.last_forward_use[t]:
+                found[t] = ops[crowded - 1]
+    return {t: found[t] for t in life.candidates if t in found}
 
 
 def _crowded_out_rows(window: WindowColumns, t: int, k: int) -> Iterator[Row]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
+from slackopt.clock import OutOfTimeError, time_limit
 from slackopt.formulations.linear import Row
 from slackopt.formulations.swap_order import SwapOrder
 from slackopt.formulations.window import WindowFormulation, is_lazy
@@ -37,16 +38,18 @@ DETERMINISTIC_ROUNDS = 12
 """Rounds of `round_window_lp` in a deterministic run."""
 
 
-def offer_starting_plans(instance: Instance, progress: Progress) -> None:
-    """Offer the plans of the cheap rules, so that no exact method loses to them."""
+def offer_starting_plans(instance: Instance, progress: Progress, share: float = 1.0) -> None:
+    """Offer the plans of the cheap rules, so that no exact method loses to them.
+
+    They get a share of the time left, in which they are cut short.
+    """
     rules = heuristics()
     for name in STARTING_RULES:
-        if progress.seconds_left <= 0:
-            return
-        try:
-            progress.offer_plan(rules[name](instance), name)
-        except NoPlanError:
-            continue
+        with progress.share(share), time_limit(progress.deadline):
+            try:
+                progress.offer_plan(rules[name](instance), name)
+            except (NoPlanError, OutOfTimeError):
+                continue
 
 
 def offer_lp_bound(lp: WindowLp, progress: Progress) -> LpBound:
