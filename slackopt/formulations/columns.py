@@ -22,7 +22,6 @@ from itertools import accumulate
 import numpy as np
 import numpy.typing as npt
 
-from slackopt.clock import check_time
 from slackopt.device import Device
 from slackopt.formulations.linear import Column, Row
 from slackopt.formulations.rerun_slots import RerunSlots
@@ -252,7 +251,7 @@ class WindowColumns:
         return pieces
 
     @cached_property
-    def _piece_slots(self) -> tuple[Ops, Ops]:
+    def _piece_slots(self) -> tuple[Ops, ...]:
         """First and last slot of each of `rerun_pieces`."""
         return _columns(((first, last) for first, last, *_ in self.rerun_pieces), 2)
 
@@ -262,7 +261,7 @@ class WindowColumns:
         return [self.extra_residents[i][2:] for i in np.nonzero((first <= k) & (k < last))[0]]
 
     @cached_property
-    def _resident_ops(self) -> tuple[Ops, Ops]:
+    def _resident_ops(self) -> tuple[Ops, ...]:
         """First op, and op after the last, of each of `extra_residents`."""
         return _columns(((first, last) for first, last, *_ in self.extra_residents), 2)
 
@@ -272,7 +271,7 @@ class WindowColumns:
         return [int(t) for t in tensors[(last_forward < k) & (k < use)]]
 
     @cached_property
-    def _evictable(self) -> tuple[Ops, Ops, Ops]:
+    def _evictable(self) -> tuple[Ops, ...]:
         """Candidates that a decision may keep off the device, with the ops between which."""
         life = self.life
         spans = (
@@ -293,7 +292,7 @@ class WindowColumns:
         return [int(t) for t in tensors[(op < use) & (use <= last_op)]]
 
     @cached_property
-    def _swappable(self) -> tuple[Ops, Ops, Ops, Ops]:
+    def _swappable(self) -> tuple[Ops, ...]:
         """Swappable tensors: where they can start to leave, their last forward and first use."""
         life = self.life
         spans = (

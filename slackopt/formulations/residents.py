@@ -5,6 +5,7 @@ Each is a span of ops, a size and a column; some need a column and a row of thei
 
 from __future__ import annotations
 
+from slackopt.clock import check_time
 from slackopt.formulations.columns import WindowColumns
 from slackopt.formulations.early_reruns import pull
 from slackopt.formulations.linear import Row
@@ -15,6 +16,7 @@ def add_residents(window: WindowColumns) -> None:
     """Add residency that comes from reruns, as spans and, where needed, columns of its own."""
     source = only_sources(window)
     for t in window.recompute:
+        check_time()
         if window.life.first_backward_use[t] == ABSENT:
             _add_waiting(window, t)
         else:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator
 
+from slackopt.clock import check_time
 from slackopt.formulations.columns import WindowColumns
 from slackopt.formulations.early_reruns import early_rows, kept_early_rows
 from slackopt.formulations.host_rows import too_large_for_host
@@ -74,6 +75,7 @@ def _short_gaps(window: WindowColumns) -> Iterator[int]:
 
 def _round_trip_row(window: WindowColumns, t: int) -> Row:
     """Out and back takes its time: ``W_t (out + in) <= S_u - A_ready``."""
+    check_time()
     device, size = window.instance.device, window.life.sizes_bytes[t]
     use, ready = window.life.first_backward_use[t], window.ready(t)
     coefficients = {window.swap[t]: device.swap_out_ns(size) + device.swap_in_ns(size)}
@@ -112,6 +114,7 @@ def _crowded_out(window: WindowColumns) -> dict[int, int]:
 
 def _crowded_out_rows(window: WindowColumns, t: int, k: int) -> Iterator[Row]:
     """``W_t + R_t >= 1``; and it can come back only after op k: ``W_t in <= S_u - A_{k+1}``."""
+    check_time()
     columns = [d[t] for d in (window.swap, window.recompute) if t in d]
     yield Row(f"crowded_out[{t}]", dict.fromkeys(columns, -1), -1)
     if t in window.swap:

@@ -159,9 +159,7 @@ def solve_knapsack(
     if solver.solve(model) in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         counts = [solver.value(column) for column in taken]
     kept = sorted(
-        i
-        for count, items in zip(counts, kinds.values(), strict=True)
-        for i in items[:count]
+        i for count, items in zip(counts, kinds.values(), strict=True) for i in items[:count]
     )
     return sum(runtimes[i] for i in kept), kept
 

@@ -93,7 +93,9 @@ def test_thousands_of_items_without_two_alike() -> None:
 
 def test_numbers_beyond_64_bits_still_fit() -> None:
     memory = [3 * 10**20 + 1, 2 * 10**20 + 1, 2 * 10**20 - 1, 10**19]
-    found, kept = solve_knapsack(memory, [5 * 10**30, 4 * 10**30, 4 * 10**30, 1], 4 * 10**20 + 10**6)
+    found, kept = solve_knapsack(
+        memory, [5 * 10**30, 4 * 10**30, 4 * 10**30, 1], 4 * 10**20 + 10**6
+    )
     assert kept == [1, 2]
     assert found == 8 * 10**30
     assert solve_knapsack([1, 2], [1, 1], 10**40) == (2, [0, 1])
