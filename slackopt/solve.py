@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from slackopt.clock import OutOfTimeError
+from slackopt.clock import time_limit as limited_time
 from slackopt.errors import InfeasibleError, InputError, SolverError
 from slackopt.heuristics import NoPlanError, heuristics
 from slackopt.heuristics.registry import check_options, option_names
@@ -20,6 +22,7 @@ from slackopt.solvers.exact import solve_exact
 from slackopt.solvers.milp import solve_milp
 from slackopt.solvers.milp_schedule import solve_milp_schedule
 from slackopt.solvers.options import SolveOptions
+from slackopt.solvers.stages import reason
 
 
 @dataclass(frozen=True)
@@ -89,7 +92,8 @@ def solve(
     method
         A name from `methods`.
     time_limit
-        Seconds; None for no limit.
+        Seconds; None for no limit. It holds for rules as well: one that is cut short gives the
+        best plan it has, and `Result.notes` says so.
     gap
         Stop at this certified gap, (makespan - bound) / bound; "optimal" is said within it.
     threads, seed
@@ -157,9 +161,13 @@ def solve(
         if method in _EXACT:
             if options:
                 raise InputError(f"method {method!r} has no option {sorted(options)[0]!r}")
-            stopped_by = _EXACT[method](instance, progress, settings)
+            progress.offer_bound(instance.ideal_ns, "ideal step")
+            with limited_time(progress.deadline):
+                stopped_by = _EXACT[method](instance, progress, settings)
         else:
             stopped_by = _run_rule(rules[method], instance, progress, settings, options)
+    except OutOfTimeError:
+        stopped_by = reason(progress)
     except SolverError as error:
         stopped_by = "error"
         progress.note(str(error))
@@ -189,11 +197,19 @@ def _run_rule(
     shared = {"seed": settings.seed, "time_limit": settings.time_limit}
     accepted = option_names(rule)
     options = {name: value for name, value in shared.items() if name in accepted} | options
-    try:
-        plan = rule(instance, **options)
-    except NoPlanError as error:
-        progress.note(error.told(progress.method))
+    with limited_time(progress.deadline) as limit:
+        try:
+            plan = rule(instance, **options)
+        except NoPlanError as error:
+            progress.note(error.told(progress.method))
+        except OutOfTimeError:
+            progress.note(f"the time limit ended {progress.method!r} before it had a plan")
+        else:
+            if not progress.offer_plan(plan, progress.method):
+                progress.note(f"the plan of {progress.method!r} runs out of memory")
+            if limit.cut_short:
+                progress.note(f"the time limit cut {progress.method!r} short: its plan until then")
+    if not limit.cut_short:
         return "heuristic"
-    if not progress.offer_plan(plan, progress.method):
-        progress.note(f"the plan of {progress.method!r} runs out of memory")
-    return "heuristic"
+    progress.facts["deterministic"] = False
+    return "time"

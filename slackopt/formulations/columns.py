@@ -14,16 +14,21 @@ them together.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from slackopt.device import Device
 from slackopt.formulations.linear import Column, Row
 from slackopt.formulations.rerun_slots import RerunSlots
 from slackopt.instance import Instance
+
+Ops = npt.NDArray[np.int64]
 
 UNITS_PER_BYTE = 10**9
 """Rows count bytes in units of 1e-9 byte, so that a bandwidth in bytes/s is units per ns."""
@@ -250,12 +255,16 @@ class WindowColumns:
         for first, last, rate in windows:
             for k in range(first, last + 1):
                 coefficients[self.stall[k]] = coefficients.get(self.stall[k], 0) - rate
-        for first_slot, last_slot, duration, plus, minus in self.rerun_pieces:
-            rate = _rate(windows, first_slot, last_slot)
-            if rate:
-                coefficients[plus] = coefficients.get(plus, 0) - rate * duration
-                if minus is not None:
-                    coefficients[minus] = coefficients.get(minus, 0) + rate * duration
+        earliest, latest = self._piece_slots
+        met = np.zeros(len(earliest), dtype=bool)
+        for first, last, _ in windows:
+            met |= (earliest <= last) & (latest >= first)
+        for i in np.nonzero(met)[0]:
+            first_slot, last_slot, duration, plus, minus = self.rerun_pieces[i]
+            time = _rate(windows, first_slot, last_slot) * duration
+            coefficients[plus] = coefficients.get(plus, 0) - time
+            if minus is not None:
+                coefficients[minus] = coefficients.get(minus, 0) + time
 
     @cached_property
     def rerun_pieces(self) -> list[tuple[int, int, int, int, int | None]]:
@@ -270,6 +279,11 @@ class WindowColumns:
             for first, last, plus, minus in self.pieces_of(j)
         ]
 
+    @cached_property
+    def _piece_slots(self) -> tuple[Ops, ...]:
+        """First and last slot of each of `rerun_pieces`."""
+        return _columns(((first, last) for first, last, *_ in self.rerun_pieces), 2)
+
     def pieces_of(self, j: int) -> Iterator[tuple[int, int, int, int | None]]:
         """Yield ``(first slot, last slot, plus, minus)``: the pieces of the slots of op `j`."""
         first, minus = self.slots.earliest[j], None
@@ -280,7 +294,13 @@ class WindowColumns:
 
     def residents(self, k: int) -> list[Resident]:
         """Return what is on the device during op `k` because of reruns."""
-        return [entry for entry in self.extra_residents if entry.first <= k < entry.last]
+        first, last = self._resident_ops
+        return [self.extra_residents[i] for i in np.nonzero((first <= k) & (k < last))[0]]
+
+    @cached_property
+    def _resident_ops(self) -> tuple[Ops, ...]:
+        """First op, and op after the last, of each of `extra_residents`."""
+        return _columns(((first, last) for first, last, *_ in self.extra_residents), 2)
 
     def first_read_in(self, k: int) -> list[int]:
         """Candidates that a decision may evict and whose first backward use is op `k`."""
@@ -296,17 +316,39 @@ class WindowColumns:
 
     def idle_in(self, k: int) -> list[int]:
         """Candidates that a decision may keep off the device during op `k`."""
-        return self._idle[k]
+        tensors, last_forward, use = self._evictable
+        return [int(t) for t in tensors[(last_forward < k) & (k < use)]]
 
     @cached_property
-    def _idle(self) -> list[list[int]]:
-        idle: list[list[int]] = [[] for _ in range(self.life.num_ops)]
-        for t in self.life.candidates:
-            if t in self.swap or t in self.recompute:
-                first, use = self.life.last_forward_use[t] + 1, self.life.first_backward_use[t]
-                for k in range(first, use):
-                    idle[k].append(t)
-        return idle
+    def _evictable(self) -> tuple[Ops, ...]:
+        """Candidates that a decision may keep off the device, with the ops between which."""
+        life = self.life
+        spans = (
+            (t, life.last_forward_use[t], life.first_backward_use[t])
+            for t in life.candidates
+            if t in self.swap or t in self.recompute
+        )
+        return _columns(spans, 3)
+
+    def leaving(self, first_slot: int, op: int) -> list[int]:
+        """Swappable tensors that can start to leave in `first_slot` or later, idle before `op`."""
+        tensors, ready, last_forward, _ = self._swappable
+        return [int(t) for t in tensors[(ready >= first_slot) & (last_forward < op)]]
+
+    def returning(self, op: int, last_op: int) -> list[int]:
+        """Swappable tensors whose first backward use is after `op`, and `last_op` or before."""
+        tensors, _, _, use = self._swappable
+        return [int(t) for t in tensors[(op < use) & (use <= last_op)]]
+
+    @cached_property
+    def _swappable(self) -> tuple[Ops, ...]:
+        """Swappable tensors: where they can start to leave, their last forward and first use."""
+        life = self.life
+        spans = (
+            (t, self.ready(t), life.last_forward_use[t], life.first_backward_use[t])
+            for t in self.swap
+        )
+        return _columns(spans, 4)
 
 
 def default_thresholds(instance: Instance, count: int = 1) -> list[int]:
@@ -325,6 +367,12 @@ def default_thresholds(instance: Instance, count: int = 1) -> list[int]:
         return []
     peak = max(over, key=lambda k: (live[k], -k))
     return sorted({peak + 1, *(over[len(over) * i // count] + 1 for i in range(count))})
+
+
+def _columns(rows: Iterable[tuple[int, ...]], width: int) -> tuple[Ops, ...]:
+    """Return the columns of rows of op indices as arrays."""
+    table = np.array(list(rows), dtype=np.int64).reshape(-1, width)
+    return tuple(table.T.copy())
 
 
 def _rate(windows: Sequence[tuple[int, int, int]], earliest: int, latest: int) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from slackopt.clock import check_time
 from slackopt.formulations.columns import WindowColumns
 from slackopt.formulations.linear import Row
 
@@ -19,6 +20,7 @@ def early_rows(window: WindowColumns, j: int) -> Iterator[Row]:
     output y decided recompute: ``L_jb <= sum over (y, c) of [c before b, y recompute]``; and a
     reader pulls where y is decided recompute: ``L_cb + R_y - 1 <= L_jb``.
     """
+    check_time()
     columns = [column for _, column in window.before[j]] + [window.rerun[j]]
     readers: dict[int, list[int]] = {}
     for y, c in window.slots.pulled_by[j]:

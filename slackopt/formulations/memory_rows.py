@@ -103,15 +103,13 @@ def memory_row(window: WindowColumns, key: MemoryKey) -> Row:
     tau_ns = window.starts_ns[k + 1 if key.at_end else k]
     windows: list[tuple[int, int, int]] = []
     if key.out_from != ABSENT:
-        for t, column in window.swap.items():
-            if window.ready(t) >= key.out_from and life.last_forward_use[t] < k:
-                add(column, life.sizes_bytes[t])
+        for t in window.leaving(key.out_from, k):
+            add(window.swap[t], life.sizes_bytes[t])
         upper += out_rate * (tau_ns - window.starts_ns[key.out_from])
         windows.append((key.out_from, k, out_rate))
     if key.in_to != ABSENT:
-        for t, column in window.swap.items():
-            if k < life.first_backward_use[t] <= key.in_to:
-                add(column, life.sizes_bytes[t])
+        for t in window.returning(k, key.in_to):
+            add(window.swap[t], life.sizes_bytes[t])
         upper += in_rate * (window.starts_ns[key.in_to] - tau_ns)
         windows.append((k + 1, key.in_to, in_rate))
     window.spend(coefficients, windows)

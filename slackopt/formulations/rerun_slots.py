@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from slackopt.clock import check_time
 from slackopt.lifetimes import ABSENT, Lifetimes
 
 
@@ -50,6 +51,7 @@ class RerunSlots:
         earliest, own, latest = [ABSENT] * n, [ABSENT] * n, [ABSENT] * n
         readers: list[list[int]] = [[] for _ in range(life.num_tensors)]
         for k in range(n - 1, -1, -1):
+            check_time()
             firsts: list[int] = []
             owns: list[int] = []
             lasts: list[int] = []

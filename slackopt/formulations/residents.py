@@ -5,6 +5,7 @@ Each is a span of ops, a size and a column; some need a column and a row of thei
 
 from __future__ import annotations
 
+from slackopt.clock import check_time
 from slackopt.formulations.columns import Resident, WindowColumns
 from slackopt.formulations.early_reruns import pull
 from slackopt.formulations.linear import Row
@@ -15,6 +16,7 @@ def add_residents(window: WindowColumns) -> None:
     """Add residency that comes from reruns, as spans and, where needed, columns of its own."""
     source = only_sources(window)
     for t in window.recompute:
+        check_time()
         if window.life.first_backward_use[t] == ABSENT:
             _add_waiting(window, t)
         else:
@@ -24,7 +26,7 @@ def add_residents(window: WindowColumns) -> None:
         size = window.life.sizes_bytes[q]
         window.extra_residents.append(Resident(first, need, size, column, (q,), ABSENT))
         if len(window.slots.readers[q]) == 1:
-            _add_kept_until_rerun(window, q, window.slots.readers[q][0])
+            _add_kept_until_rerun(window, q, window.slots.readers[q][0], source)
 
 
 def only_sources(window: WindowColumns) -> dict[int, int]:
@@ -76,7 +78,7 @@ def _add_rebuilt(window: WindowColumns, t: int, q: int | None) -> None:
         window.extra_residents.append(Resident(b - 1, end, size, there, (t,), j))
 
 
-def _add_kept_until_rerun(window: WindowColumns, q: int, c: int) -> None:
+def _add_kept_until_rerun(window: WindowColumns, q: int, c: int, source: dict[int, int]) -> None:
     """Add q: kept for the rerun of its only possible reader c, it is there until then.
 
     During op b - 1, and as L ascends during the ops before it: ``s_q X`` with
@@ -84,7 +86,7 @@ def _add_kept_until_rerun(window: WindowColumns, q: int, c: int) -> None:
     """
     size = window.life.sizes_bytes[q]
     outputs = [t for t in window.life.outputs[c] if t in window.recompute]
-    if len(outputs) == 1 and only_sources(window).get(outputs[0]) == q:
+    if len(outputs) == 1 and source.get(outputs[0]) == q:
         size -= min(size, window.life.sizes_bytes[outputs[0]])
     first = window.slots.first_need(window.life, q)
     for b, _ in window.before.get(c, ()) if size else ():

@@ -158,15 +158,11 @@ def _scaled(share: Fraction, size: int) -> int:
     return share.numerator * size * UNITS_PER_BYTE // share.denominator
 
 
-def _moving(window: WindowColumns, key: SharedLinkKey) -> Iterator[int]:
+def _moving(window: WindowColumns, key: SharedLinkKey) -> list[int]:
     """Tensors of the direction that the row is about."""
-    life = window.life
-    for t in window.swap:
-        if key.outwards:
-            if window.ready(t) >= key.limit and life.last_forward_use[t] < key.op:
-                yield t
-        elif key.op < life.first_backward_use[t] <= key.limit:
-            yield t
+    if key.outwards:
+        return window.leaving(key.limit, key.op)
+    return window.returning(key.op, key.limit)
 
 
 def _moving_back(window: WindowColumns, key: SharedLinkKey) -> Iterator[int]:

@@ -5,8 +5,10 @@ Each function states its inequality; docs/formulations.md proves them.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 
+from slackopt.clock import check_time
 from slackopt.formulations.columns import WindowColumns
 from slackopt.formulations.early_reruns import early_rows, kept_early_rows
 from slackopt.formulations.host_rows import too_large_for_host
@@ -73,6 +75,7 @@ def _short_gaps(window: WindowColumns) -> Iterator[int]:
 
 def _round_trip_row(window: WindowColumns, t: int) -> Row:
     """Out and back takes its time: ``W_t (out + in) <= S_u - A_ready``."""
+    check_time()
     device, size = window.instance.device, window.life.sizes_bytes[t]
     use, ready = window.life.first_backward_use[t], window.ready(t)
     coefficients = {window.swap[t]: device.swap_out_ns(size) + device.swap_in_ns(size)}
@@ -82,20 +85,36 @@ def _round_trip_row(window: WindowColumns, t: int) -> Row:
 
 def _crowded_out(window: WindowColumns) -> dict[int, int]:
     """Candidates that can't be on the device during some op of their idle time: the last one."""
-    budget, life = window.instance.budget_bytes, window.life
-    found: dict[int, int] = {}
+    budget, life, fixed = window.instance.budget_bytes, window.life, window.fixed_bytes
+    ending: dict[int, list[int]] = {}
     for t in life.candidates:
         if t in window.swap or t in window.recompute:
-            first, use = life.last_forward_use[t] + 1, life.first_backward_use[t]
-            for k in range(use - 1, first - 1, -1):
-                if window.fixed_bytes[k] + life.sizes_bytes[t] > budget:
-                    found[t] = k
-                    break
-    return found
+            ending.setdefault(life.first_backward_use[t], []).append(t)
+    # Ops before `use` that no later one exceeds: bytes descend, so the last op that leaves less
+    # than a tensor's size is found by bisection. Each op enters and leaves once: n log n in all.
+    ops: list[int] = []
+    room: list[int] = []  # budget - fixed, ascending
+    found: dict[int, int] = {}
+    done = 0
+    for use in sorted(ending):
+        for k in range(done, use):
+            left = budget - fixed[k]
+            while room and room[-1] >= left:
+                room.pop()
+                ops.pop()
+            room.append(left)
+            ops.append(k)
+        done = use
+        for t in ending[use]:
+            crowded = bisect_left(room, life.sizes_bytes[t])
+            if crowded and ops[crowded - 1] > life.last_forward_use[t]:
+                found[t] = ops[crowded - 1]
+    return {t: found[t] for t in life.candidates if t in found}
 
 
 def _crowded_out_rows(window: WindowColumns, t: int, k: int) -> Iterator[Row]:
     """``W_t + R_t >= 1``; and it can come back only after op k: ``W_t in <= S_u - A_{k+1}``."""
+    check_time()
     columns = [d[t] for d in (window.swap, window.recompute) if t in d]
     yield Row(f"crowded_out[{t}]", dict.fromkeys(columns, -1), -1)
     if t in window.swap:

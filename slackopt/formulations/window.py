@@ -69,7 +69,7 @@ class WindowFormulation(WindowColumns):
 
     def static_rows(self) -> list[Row]:
         """All rows that are always present."""
-        return static_rows(self)
+        return list(self._static_by_name.values())
 
     def memory_row(self, key: MemoryKey) -> Row:
         """Build one memory row."""

@@ -24,6 +24,7 @@ Chosen here:
 
 from __future__ import annotations
 
+from slackopt.clock import check_time
 from slackopt.heuristics.common.idle import activations
 from slackopt.heuristics.common.running import priced, runs
 from slackopt.heuristics.rebuilding import drop, rerun_ops
@@ -151,6 +152,7 @@ class _Online:
 
     def _make_room(self, need_bytes: int) -> None:
         while self.used + need_bytes > self.limit and self.evictable:
+            check_time()
             t = min(self.evictable, key=self._h)
             del self.evictable[t]
             self.evicted.add(t)

@@ -14,16 +14,19 @@ Chosen here:
 - activations that can't be rebuilt are kept and are no items;
 - the capacity is lowered in steps of 1/20, and the last step refined by bisection, since the
   memory that reruns take is not in the knapsack;
-- the knapsack is solved exactly (`solve_knapsack`).
+- the knapsack is solved by CP-SAT (`solve_knapsack`), exactly but for the hardest few, on which it
+  stops after a fixed count of work.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
+import math
 from collections.abc import Sequence
-from itertools import accumulate
-from typing import Any
+from fractions import Fraction
 
+from ortools.sat.python import cp_model
+
+from slackopt.clock import OutOfTimeError, seconds_left
 from slackopt.errors import InputError
 from slackopt.heuristics.common.idle import MemoryProfile, activations
 from slackopt.heuristics.common.running import priced, runs
@@ -36,6 +39,11 @@ from slackopt.simulation.sequence import KEEP, RECOMPUTE
 
 STEPS = 20
 REFINEMENTS = 6
+WORK = 1.0
+"""Most work of CP-SAT on one knapsack, in its own deterministic units, about a second each."""
+LARGEST_SUM = 2**53
+"""Sums in the units of a knapsack's model stay below this: CP-SAT wants them well within 64 bits,
+and its LP relaxation holds them in doubles."""
 
 
 @heuristic("knapsack")
@@ -85,25 +93,28 @@ def knapsack(instance: Instance, *, max_bytes: int | None = None) -> Plan:
             too_much = capacity
             continue
         low = capacity
-        for _ in range(REFINEMENTS if too_much > low else 0):
-            middle = (low + too_much) // 2
-            trial = decide(middle)
-            if runs(evaluator, trial):
-                low, best = middle, trial
-            else:
-                too_much = middle
+        try:
+            for _ in range(REFINEMENTS if too_much > low else 0):
+                middle = (low + too_much) // 2
+                trial = decide(middle)
+                if runs(evaluator, trial):
+                    low, best = middle, trial
+                else:
+                    too_much = middle
+        except OutOfTimeError:
+            pass  # the last one that ran will do
         return priced(evaluator, "knapsack", best, max_bytes=low)
     raise NoPlanError("knapsack", instance, "with any share of the activations kept")
 
 
 def solve_knapsack(
     memory: Sequence[float], runtimes: Sequence[float], capacity: float
-) -> tuple[Any, list[int]]:
-    """Solve a 0/1 knapsack exactly.
+) -> tuple[float, list[int]]:
+    """Solve a 0/1 knapsack, with CP-SAT.
 
-    Undominated states (Nemhauser and Ullmann 1969), item by item in the order of runtime per
-    memory; a state is dropped if even the fractional filling of what is left (Dantzig 1957) does
-    not beat the best filling found so far. Activations come in few kinds, so few states survive.
+    CP-SAT and not OR-Tools' knapsack solvers, because it refuses numbers that overflow and takes
+    equal items, of which a model with many layers is full, as one integer variable. It starts from
+    the greedy filling (Dantzig 1957).
 
     Parameters
     ----------
@@ -115,69 +126,58 @@ def solve_knapsack(
     Returns
     -------
     value
-        Largest total runtime of items whose memory fits, 0 for none.
+        Largest total runtime of items whose memory fits, 0 for none; that of a filling which
+        fits, where `WORK` or the time limit (`slackopt.clock`) is used up before the proof, or
+        numbers are rounded because their sum is above `LARGEST_SUM` times their common divisor.
     kept
         Indices of the items, ascending.
     """
-    free = [i for i, weight in enumerate(memory) if weight == 0 and capacity >= 0]
-    items = [i for i, weight in enumerate(memory) if 0 < weight <= capacity and runtimes[i] > 0]
-    items.sort(key=lambda i: (-runtimes[i] / memory[i], memory[i], i))
-    weights = [0, *accumulate(memory[i] for i in items)]
-    values = [0, *accumulate(runtimes[i] for i in items)]
-
-    def filled(i: int, room: float) -> int:
-        """Index behind the last item of the greedy filling of `room` from item `i` on."""
-        return bisect_right(weights, weights[i] + room) - 1
-
-    # A state: weight, value, and the items taken, as nested pairs. Its best completion so far is
-    # the greedy one: the items from `i` to `filled`.
-    best_value: Any = -1
-    best: tuple[tuple[Any, int] | None, int, int] = (None, 0, 0)
-    states: list[tuple[Any, Any, tuple[Any, int] | None]] = [(0, 0, None)]
-    for i in range(len(items) + 1):
-        survivors = []
-        bounds = []
-        for weight, value, taken in states:
-            end = filled(i, capacity - weight)
-            lower = value + values[end] - values[i]
-            if lower > best_value:
-                best_value, best = lower, (taken, i, end)
-            upper = lower
-            if end < len(items):
-                room = capacity - weight - (weights[end] - weights[i])
-                upper += room * runtimes[items[end]] / memory[items[end]]
-            survivors.append((weight, value, taken))
-            bounds.append(upper)
-        # The margin keeps rounding of the bound from cutting off a better filling.
-        states = [
-            s
-            for s, upper in zip(survivors, bounds, strict=True)
-            if upper * (1 + 1e-12) > best_value
-        ]
-        if i == len(items) or not states:
-            break
-        weight_i, value_i = memory[items[i]], runtimes[items[i]]
-        added = [
-            (weight + weight_i, value + value_i, (taken, i))
-            for weight, value, taken in states
-            if weight + weight_i <= capacity
-        ]
-        states = _undominated(states, added)
-    taken, begin, end = best
-    kept = [items[j] for j in range(begin, end)]
-    while taken is not None:
-        kept.append(items[taken[1]])
-        taken = taken[0]
-    kept = sorted(kept + free)
+    if capacity < 0 or not memory:
+        return 0, []
+    sizes, worths = [Fraction(m) for m in memory], [Fraction(r) for r in runtimes]
+    size_unit, worth_unit = _unit(sizes), _unit(worths)
+    # Rounded so that what fits in the model fits.
+    weights = [math.ceil(size / size_unit) for size in sizes]
+    room = math.floor(min(Fraction(capacity), sum(sizes)) / size_unit)
+    values = [math.floor(worth / worth_unit) for worth in worths]
+    kinds: dict[tuple[int, int], list[int]] = {}
+    for i, kind in enumerate(zip(weights, values, strict=True)):
+        kinds.setdefault(kind, []).append(i)
+    model = cp_model.CpModel()
+    taken = [model.new_int_var(0, len(items), "") for items in kinds.values()]
+    model.add(cp_model.LinearExpr.weighted_sum(taken, [w for w, _ in kinds]) <= room)
+    model.maximize(cp_model.LinearExpr.weighted_sum(taken, [v for _, v in kinds]))
+    counts = _greedy(kinds, room)
+    for column, count in zip(taken, counts, strict=True):
+        model.add_hint(column, count)
+    solver = cp_model.CpSolver()
+    solver.parameters.num_workers = 1
+    solver.parameters.cp_model_presolve = False  # on thousands of items it takes seconds
+    solver.parameters.linearization_level = 2
+    solver.parameters.max_time_in_seconds = min(seconds_left(), 1e9)
+    solver.parameters.max_deterministic_time = WORK
+    if solver.solve(model) in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        counts = [solver.value(column) for column in taken]
+    kept = sorted(
+        i for count, items in zip(counts, kinds.values(), strict=True) for i in items[:count]
+    )
     return sum(runtimes[i] for i in kept), kept
 
 
-def _undominated(
-    old: list[tuple[Any, Any, Any]], new: list[tuple[Any, Any, Any]]
-) -> list[tuple[Any, Any, Any]]:
-    """Merge two lists of states; keep those that no lighter one equals in value."""
-    merged: list[tuple[Any, Any, Any]] = []
-    for state in sorted(old + new, key=lambda s: (s[0], -s[1])):
-        if not merged or state[1] > merged[-1][1]:
-            merged.append(state)
-    return merged
+def _greedy(kinds: dict[tuple[int, int], list[int]], room: int) -> list[int]:
+    """How many items of each kind the greedy filling takes, by value per weight."""
+    order = sorted(kinds, key=lambda kind: -kind[1] / kind[0] if kind[0] else -math.inf)
+    counts = dict.fromkeys(kinds, 0)
+    for kind in order:
+        weight = kind[0]
+        counts[kind] = min(len(kinds[kind]), room // weight) if weight else len(kinds[kind])
+        room -= counts[kind] * weight
+    return list(counts.values())
+
+
+def _unit(numbers: Sequence[Fraction]) -> Fraction:
+    """Return the largest unit in which all are whole; a larger one if their sum is too large."""
+    whole = Fraction(
+        math.gcd(*(f.numerator for f in numbers)) or 1, math.lcm(*(f.denominator for f in numbers))
+    )
+    return whole * max(1, math.ceil(sum(numbers) / whole / LARGEST_SUM))

@@ -23,6 +23,7 @@ import time
 from collections.abc import Iterator
 from itertools import product
 
+from slackopt.clock import seconds_left
 from slackopt.heuristics.common.fitting import Fitting
 from slackopt.heuristics.common.pressure_pass import PressurePass, Setting
 from slackopt.heuristics.registry import NoPlanError, heuristic
@@ -64,13 +65,16 @@ def pressure(
     NoPlanError
         If neither a pass nor the search finds a plan.
     """
-    deadline = None if time_limit is None else time.monotonic() + time_limit
+    left = min(seconds_left(), float("inf") if time_limit is None else time_limit)
+    deadline = None if left == float("inf") else time.monotonic() + left
     evaluator = Evaluator(instance)
     life = instance.lifetimes
-    best: list[int] | None = [KEEP] * life.num_tensors
-    best_ns = evaluator.makespan_ns(best)
-    if best_ns is None:
-        best = None
+    keep = [KEEP] * life.num_tensors
+    best: list[int] | None = None
+    best_ns = evaluator.makespan_ns(keep)
+    if best_ns is not None:
+        best = keep
+    else:
         starts: list[list[int]] = []
         for decisions in passes(instance, deadline):
             if decisions in starts:

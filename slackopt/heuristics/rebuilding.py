@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
+from slackopt.clock import check_time
 from slackopt.lifetimes import ABSENT, Lifetimes
 
 
@@ -27,6 +28,7 @@ def rerun_ops(life: Lifetimes, t: int, there: Collection[int] = ()) -> list[int]
     list of int or None
         Op indices in descending order; None if one of them can't run twice.
     """
+    check_time()
     ops: set[int] = set()
     pending = [t]
     while pending:

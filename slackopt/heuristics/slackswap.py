@@ -36,6 +36,7 @@ from fractions import Fraction
 from random import Random
 from typing import Literal
 
+from slackopt.clock import check_time
 from slackopt.errors import InputError
 from slackopt.heuristics.common.idle import idle_ns, op_starts_ns
 from slackopt.heuristics.common.running import Step, first_that_runs, runs
@@ -203,6 +204,7 @@ def _within_slack(instance: Instance, order: list[int], slack: Slack) -> list[in
     in_slack = [starts[h] - starts[peak] for h in range(peak, life.num_ops)]
     chosen = []
     for t in order:
+        check_time()
         ready, need = life.producer[t] + 1, life.first_backward_use[t]
         if ready > peak or need <= peak:
             continue

@@ -30,6 +30,7 @@ import heapq
 from collections.abc import Callable, Iterable
 from typing import Literal
 
+from slackopt.clock import check_time
 from slackopt.heuristics.common.idle import MemoryProfile, activations
 from slackopt.heuristics.common.running import Step, evict_until_it_runs, priced
 from slackopt.heuristics.common.sources import Sources
@@ -115,6 +116,7 @@ def _by_falling_rank(tensors: Iterable[int], rank: Callable[[int], float]) -> It
     heap = [(-rank(t), t) for t in tensors]
     heapq.heapify(heap)
     while heap:
+        check_time()
         _, t = heapq.heappop(heap)
         now = (-rank(t), t)
         if heap and now > heap[0]:

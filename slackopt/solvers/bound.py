@@ -9,7 +9,7 @@ from slackopt.instance import Instance
 from slackopt.progress import Progress
 from slackopt.result import StoppedBy
 from slackopt.solvers.options import SolveOptions
-from slackopt.solvers.stages import offer_lp_bound
+from slackopt.solvers.stages import offer_lp_bound, offer_row_bound
 from slackopt.solvers.window_lp import WindowLp
 
 
@@ -19,6 +19,7 @@ def solve_bound(instance: Instance, progress: Progress, options: SolveOptions) -
     progress.bound_only = True
     begun = time.monotonic()
     window = WindowFormulation(instance)
+    offer_row_bound(window, progress)
     lp = WindowLp(window)
     progress.facts |= {"num_variables": len(window.columns), "build_s": time.monotonic() - begun}
     bound = offer_lp_bound(lp, progress)

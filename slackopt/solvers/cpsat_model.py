@@ -9,6 +9,7 @@ from typing import Any
 
 from ortools.sat.python import cp_model
 
+from slackopt.clock import check_time
 from slackopt.errors import SolverError
 from slackopt.formulations.integer_rows import IntegerRow, IntegerRows
 from slackopt.formulations.linear import Row
@@ -101,6 +102,7 @@ class CpSatModel:
     def add_rows(self, rows: Sequence[Row]) -> None:
         """Append rows: clauses and at-most-ones as such, the others as linear constraints."""
         for row in rows:
+            check_time()
             integer = self.integer.row(row)
             if integer is not None:
                 self._num_rows += 1

@@ -12,6 +12,7 @@ from types import TracebackType
 
 import numpy as np
 
+from slackopt.clock import check_time
 from slackopt.formulations.linear import Row
 from slackopt.formulations.window import WindowFormulation
 from slackopt.solvers.linear_model import LinearModel
@@ -103,6 +104,7 @@ class PulpModel:
     def add_rows(self, rows: Sequence[Row]) -> None:
         """Append rows."""
         for row in rows:
+            check_time()
             columns, coefficients, upper, _ = self.scaling.row(row)
             self._rows.append((columns, coefficients, upper))
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 
+from slackopt.clock import OutOfTimeError, time_limit
 from slackopt.formulations.linear import Row
+from slackopt.formulations.row_bound import single_row_bound
 from slackopt.formulations.swap_order import SwapOrder
 from slackopt.formulations.window import WindowFormulation, is_lazy
 from slackopt.heuristics import NoPlanError, heuristics
@@ -36,6 +39,9 @@ SMALL_SCHEDULE = 3_000
 LARGE_SCHEDULE = 60_000
 """Sizes of schedule models that are likely to end soon, and that are not worth a try any more."""
 
+STARTING_SHARE = 0.25
+"""Share of the time left that the starting rules get together, except in a deterministic run."""
+
 DETERMINISTIC_EVALUATIONS = 500
 """Plans that `polish` prices in a deterministic run."""
 
@@ -43,21 +49,36 @@ DETERMINISTIC_ROUNDS = 12
 """Rounds of `round_window_lp` in a deterministic run."""
 
 
-def offer_starting_plans(instance: Instance, progress: Progress) -> None:
-    """Offer the plans of the cheap rules, so that no exact method loses to them."""
+def offer_starting_plans(instance: Instance, progress: Progress, share: float = 1.0) -> None:
+    """Offer the plans of the cheap rules, so that no exact method loses to them.
+
+    They get a share of the time left, in which they are cut short.
+    """
     rules = heuristics()
-    for name in STARTING_RULES:
-        if progress.seconds_left <= 0:
-            return
-        try:
-            progress.offer_plan(rules[name](instance), name)
-        except NoPlanError:
-            continue
+    with progress.share(share), time_limit(progress.deadline):
+        for name in STARTING_RULES:
+            if progress.makespan_ns == instance.ideal_ns or progress.seconds_left <= 0:
+                return
+            try:
+                progress.offer_plan(rules[name](instance), name)
+            except (NoPlanError, OutOfTimeError):
+                continue
+
+
+def offer_row_bound(window: WindowFormulation, progress: Progress) -> None:
+    """Offer what single rows prove: a bound within a second or two, before any solver runs."""
+    bound, weights = single_row_bound(window)
+    if weights:
+        progress.offer_bound(bound, "window row", weights)
 
 
 def offer_lp_bound(lp: WindowLp, progress: Progress) -> LpBound:
-    """Solve the window LP and offer its bound."""
-    bound = lp.solve(deadline=progress.deadline)
+    """Solve the window LP and offer its bounds, as they come."""
+
+    def offer(bound_ns: int, weights: Mapping[str, Fraction]) -> None:
+        progress.offer_bound(bound_ns, "window LP", weights)
+
+    bound = lp.solve(deadline=progress.deadline, on_round=offer)
     if not bound.infeasible:
         progress.offer_bound(bound.lower_bound_ns, "window LP", bound.weights)
     elif bound.contradiction:
@@ -96,19 +117,22 @@ def start_window(
 ) -> WindowStart | None:
     """Offer the starting plans and the LP bound; return the start, or None if the run is over.
 
-    It is over if a starting plan adds no time at all, time is up, or the LP has no point.
+    It is over if a starting plan adds no time at all, time is up, or the LP has no point. A first
+    bound comes before the rules, which on a large instance take long.
     """
-    offer_starting_plans(instance, progress)
-    if progress.makespan_ns == instance.ideal_ns:
-        progress.offer_bound(instance.ideal_ns, "ideal step")
+    begun = time.monotonic()
+    window = WindowFormulation(instance)
+    progress.facts["build_s"] = time.monotonic() - begun
+    offer_row_bound(window, progress)
+    offer_starting_plans(instance, progress, 1.0 if options.deterministic else STARTING_SHARE)
+    if progress.makespan_ns == progress.lower_bound_ns:
         return None
     if progress.seconds_left <= 0:
         return None
     begun = time.monotonic()
-    window = WindowFormulation(instance)
     order = SwapOrder(window) if options.identical_layers else None
     lp = WindowLp(window)
-    progress.facts["build_s"] = time.monotonic() - begun
+    progress.facts["build_s"] += time.monotonic() - begun
     bound = offer_lp_bound(lp, progress)
     return None if bound.infeasible else WindowStart(lp, bound, order)
 

@@ -17,6 +17,7 @@ from pathlib import Path
 import highspy
 import numpy as np
 
+from slackopt.clock import check_time
 from slackopt.formulations.certificate import (
     bound_from_weights,
     proves_infeasible,
@@ -26,6 +27,9 @@ from slackopt.formulations.linear import Row
 from slackopt.formulations.separation import most_violated_keys
 from slackopt.formulations.window import WindowFormulation, is_lazy
 from slackopt.solvers.scaling import Floats, Scaling
+
+OnRound = Callable[[int, dict[str, Fraction]], None]
+"""Called with a bound and the weights that prove it."""
 
 _ANSWERS = (
     highspy.HighsModelStatus.kOptimal,
@@ -115,7 +119,9 @@ class WindowLp:
             empty,
             np.array([]),
         )
-        self.add_rows(self.window.static_rows())
+        static = self.window.static_rows()
+        check_time()
+        self.add_rows(static)
 
     def break_ties(self, costs: Floats) -> None:
         """Add costs, in solver units, that choose among points of equal cost.
@@ -153,23 +159,26 @@ class WindowLp:
             np.concatenate(values),
         )
 
-    def solve(
-        self, *, deadline: float | None = None, on_round: Callable[[int], None] | None = None
-    ) -> LpBound:
+    def solve(self, *, deadline: float | None = None, on_round: OnRound | None = None) -> LpBound:
         """Solve, separate, repeat.
+
+        Bounds are certified after rounds 1, 2, 4 and every fourth from there, and at the end. Where
+        the deadline interrupts a round, the duals of the round before, and those that the solver
+        has got to, are tried: any prove a bound.
 
         Parameters
         ----------
         deadline
             `time.monotonic` value at which to stop.
         on_round
-            Called with the bound after each round that improved it.
+            Called with the bound and its weights after each round that improved it.
         """
         begun = time.monotonic()
         tolerance = self.window.instance.budget_bytes * 1e-6
         found = LpBound(self.window.instance.ideal_ns, {}, np.zeros(len(self.window.columns)))
         present = {row.name for row in self.rows}
         last_duals: list[float] = []
+        interrupted: list[float] = []
         while True:
             if deadline is not None and time.monotonic() >= deadline:
                 break
@@ -179,6 +188,7 @@ class WindowLp:
                 found.contradiction, last_duals = self._infeasibility_weights(), []
                 break
             if status == highspy.HighsModelStatus.kTimeLimit:
+                interrupted = self._duals()
                 break
             if status != highspy.HighsModelStatus.kOptimal:
                 found.failure = f"HiGHS ended the window LP with status {status.name}"
@@ -189,18 +199,19 @@ class WindowLp:
             keys = most_violated_keys(self.window, found.x, tolerance, self.rows_per_round)
             new = [key for _, key in keys if key.name not in present]
             certified = not self.certifies
-            if not certified and (not new or found.rounds % 4 == 0):
-                self._certify(found, self.highs.getSolution().row_dual, on_round)
+            if not certified and (not new or found.rounds % 4 == 0 or found.rounds <= 2):
+                self._certify(found, self._duals(), on_round)
                 certified = True
             if not new:
                 found.converged, last_duals = True, []
                 break
             present.update(key.name for key in new)
             # What this round proved would be lost if time ran out in the next one.
-            last_duals = [] if certified else list(self.highs.getSolution().row_dual)
+            last_duals = [] if certified else self._duals()
             self.add_rows([self.window.row(key.name) for key in new])
-        if last_duals:
-            self._certify(found, last_duals, on_round)
+        for duals in (last_duals, interrupted):
+            if duals and self.certifies:
+                self._certify(found, duals, on_round)
         found.row_names = [row.name for row in self.rows if is_lazy(row)]
         found.seconds = time.monotonic() - begun
         return found
@@ -216,23 +227,27 @@ class WindowLp:
                 self.highs.clearSolver()
             self.highs.setOptionValue("solver", solver)
             left = 1e30 if deadline is None else max(deadline - time.monotonic(), 0.0)
-            self.highs.setOptionValue("time_limit", left)
+            # HiGHS counts the time of all runs of one object.
+            self.highs.setOptionValue("time_limit", self.highs.getRunTime() + left)
             run_highs(self.highs)
             if self.highs.getModelStatus() in _ANSWERS:
                 break
         self.highs.setOptionValue("solver", "choose")
         return self.highs.getModelStatus()
 
-    def _certify(
-        self, found: LpBound, duals: Sequence[float], on_round: Callable[[int], None] | None
-    ) -> None:
+    def _duals(self) -> list[float]:
+        """Return the duals of the last run; empty if it has none."""
+        solution = self.highs.getSolution()
+        return list(solution.row_dual) if solution.dual_valid else []
+
+    def _certify(self, found: LpBound, duals: Sequence[float], on_round: OnRound | None) -> None:
         """Prove a bound from the duals of a round; keep it if it is the best."""
         proposal = self._weights(duals)
         bound = bound_from_weights(self.window, proposal)
         if bound > found.lower_bound_ns or not found.weights:
             found.lower_bound_ns, found.weights = bound, proposal
             if on_round is not None:
-                on_round(bound)
+                on_round(bound, proposal)
 
     def _infeasibility_weights(self) -> dict[str, Fraction]:
         """Weights that prove exactly that no plan exists; empty if there is no proof."""

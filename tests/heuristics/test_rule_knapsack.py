@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from itertools import combinations
+from random import Random
 from typing import Any
 
 import pytest
 from handmade import chain, checked, decided, instance, step
 from hypothesis import given
 from hypothesis import strategies as st
+from ortools.algorithms.python import knapsack_solver
 
+from slackopt.clock import time_limit
 from slackopt.errors import InputError
 from slackopt.heuristics import NoPlanError, heuristics
 from slackopt.heuristics.knapsack import solve_knapsack
@@ -72,6 +75,37 @@ def test_equal_items_stay_cheap() -> None:
     found, kept = solve_knapsack(memory, runtimes, 3001)
     assert sum(memory[i] for i in kept) <= 3001
     assert found >= 3001 * 19 // 13 - 19
+
+
+def test_thousands_of_items_without_two_alike() -> None:
+    # A frontier of undominated states grows without end here; a search by bounds does not.
+    rng = Random(7)
+    memory = [rng.randint(10**6, 10**8) for _ in range(3000)]
+    runtimes = [rng.randint(10**3, 10**6) for _ in range(3000)]
+    capacity = sum(memory) // 2
+    found, kept = solve_knapsack(memory, runtimes, capacity)
+    assert sum(memory[i] for i in kept) <= capacity
+    kind = knapsack_solver.SolverType.KNAPSACK_MULTIDIMENSION_BRANCH_AND_BOUND_SOLVER
+    other = knapsack_solver.KnapsackSolver(kind, "check")
+    other.init(runtimes, [memory], [capacity])
+    assert found == other.solve()
+
+
+def test_numbers_beyond_64_bits_still_fit() -> None:
+    memory = [3 * 10**20 + 1, 2 * 10**20 + 1, 2 * 10**20 - 1, 10**19]
+    found, kept = solve_knapsack(
+        memory, [5 * 10**30, 4 * 10**30, 4 * 10**30, 1], 4 * 10**20 + 10**6
+    )
+    assert kept == [1, 2]
+    assert found == 8 * 10**30
+    assert solve_knapsack([1, 2], [1, 1], 10**40) == (2, [0, 1])
+
+
+def test_without_time_it_gives_a_filling_that_fits() -> None:
+    with time_limit(0.0, now=lambda: 1.0):
+        found, kept = solve_knapsack([5, 4, 4], [6, 4, 4], 8)
+    assert kept == [0]
+    assert found == 6
 
 
 def test_it_keeps_what_is_worth_most_and_recomputes_the_rest() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from slackopt.clock import check_time
 from slackopt.instance import Instance
 from slackopt.lifetimes import ABSENT, Lifetimes
 
@@ -41,6 +42,7 @@ def attentions(instance: Instance) -> list[Attention]:
     labels = [op.layer for op in instance.graph.ops]
     found = []
     for k in range(life.num_forward):
+        check_time()
         inputs = _inside(life, labels, k)
         if len(inputs) >= 3 and _from_one_source(life, labels, inputs):
             found.append(Attention((), k))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import insort
 
+from slackopt.clock import check_time
 from slackopt.heuristics.common.idle import op_starts_ns
 from slackopt.instance import Instance
 
@@ -33,7 +34,8 @@ class CopyQueues:
         self.exposed_ns = 0
 
     def added_ns(self, t: int) -> int:
-        """Exposed time that swapping `t` as well would add."""
+        """Exposed time that swapping `t` as well would add; minds the time limit."""
+        check_time()
         outs, ins = self._with(t)
         return self._exposed(outs, ins) - self.exposed_ns
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from slackopt.clock import OutOfTimeError, check_time
 from slackopt.heuristics.registry import NoPlanError
 from slackopt.plan import Plan
 from slackopt.simulation.evaluator import Evaluator
@@ -35,7 +36,8 @@ def priced(
 
 
 def runs(evaluator: Evaluator, decisions: Sequence[int]) -> bool:
-    """Whether the step runs without running out of memory."""
+    """Whether the step runs without running out of memory; minds the time limit."""
+    check_time()
     return evaluator.makespan_ns(decisions) is not None
 
 
@@ -84,7 +86,8 @@ def first_that_runs(
     """Return `start` after the fewest steps, at least `begin`, with which the step runs.
 
     Found by doubling and bisection. Only where doubling finds nothing is each number of steps
-    tried: more drops need not mean less memory, because their reruns take memory, too.
+    tried: more drops need not mean less memory, because their reruns take memory, too. When the
+    time limit ends the bisection, the fewest steps that ran until then are taken.
 
     Returns
     -------
@@ -117,10 +120,13 @@ def first_that_runs(
             )
         low, stride = number + 1, 2 * stride
     high = number
-    while low < high:
-        middle = (low + high) // 2
-        if runs(evaluator, after(middle)):
-            high = middle
-        else:
-            low = middle + 1
+    try:
+        while low < high:
+            middle = (low + high) // 2
+            if runs(evaluator, after(middle)):
+                high = middle
+            else:
+                low = middle + 1
+    except OutOfTimeError:
+        pass
     return after(high)

@@ -9,6 +9,7 @@ recompute adds to the step (`Sources.added_ns`) is less than that.
 
 from __future__ import annotations
 
+from slackopt.clock import check_time
 from slackopt.heuristics.rebuilding import rerun_ops
 from slackopt.lifetimes import ABSENT, Lifetimes
 
@@ -66,7 +67,8 @@ class Sources:
         return frozenset(self._sources[t])
 
     def drop(self, t: int) -> None:
-        """Drop tensor `t`: it is no source any more."""
+        """Drop tensor `t`: it is no source any more; minds the time limit."""
+        check_time()
         self._dropped.add(t)
         self._run_again |= self._reruns[t]
         for y in self._rebuilt_from.pop(t, ()):
