@@ -39,6 +39,9 @@ SMALL_SCHEDULE = 3_000
 LARGE_SCHEDULE = 60_000
 """Sizes of schedule models that are likely to end soon, and that are not worth a try any more."""
 
+TIGHT_RULE = "pressure"
+"""Takes longer and finds plans near the working set: for where those above find none."""
+
 STARTING_SHARE = 0.25
 """Share of the time left that the starting rules get together, except in a deterministic run."""
 
@@ -56,8 +59,10 @@ def offer_starting_plans(instance: Instance, progress: Progress, share: float = 
     """
     rules = heuristics()
     with progress.share(share), time_limit(progress.deadline):
-        for name in STARTING_RULES:
+        for name in (*STARTING_RULES, TIGHT_RULE):
             if progress.makespan_ns == instance.ideal_ns or progress.seconds_left <= 0:
+                return
+            if name == TIGHT_RULE and progress.makespan_ns is not None:
                 return
             try:
                 progress.offer_plan(rules[name](instance), name)
