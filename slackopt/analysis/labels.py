@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from slackopt.analysis.reading import RunSummary
 from slackopt.batch.run import Run
+from slackopt.batch.summary import RunSummary
 
 
 def method_labels(runs: Sequence[Run | RunSummary]) -> list[str]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from slackopt.errors import InputError
 from slackopt.records import SCHEMA_VERSION, Name, Record
@@ -19,7 +20,27 @@ FAILED: frozenset[Outcome] = frozenset(
 )
 """Outcomes that ``--retry failed`` runs again."""
 
-Moment = Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)$")]
+Integer = Annotated[int, Field(ge=-(2**63), lt=2**63)]
+Count = Annotated[int, Field(ge=0, lt=2**63)]
+Positive = Annotated[int, Field(ge=1, lt=2**63)]
+
+
+def _moment(text: str) -> str:
+    """Refuse a time that is in no calendar, or in none that tables of times can hold."""
+    try:
+        year = datetime.fromisoformat(text).year
+    except ValueError as error:
+        raise ValueError(f"must be a time, and {error}") from None
+    if not 1970 <= year <= 2261:
+        raise ValueError("must be a time of the years 1970 to 2261")
+    return text
+
+
+Moment = Annotated[
+    str,
+    Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|\+00:00)$"),
+    AfterValidator(_moment),
+]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
@@ -50,10 +71,10 @@ class Task(Record):
     method: Name
     solver: str | None = None
     time_limit_s: Annotated[float, Field(gt=0)] | None = 60.0
-    memory_limit_bytes: Annotated[int, Field(gt=0)] | None = None
+    memory_limit_bytes: Positive | None = None
     gap: Annotated[float, Field(ge=0, lt=1)] = 1e-4
-    threads: Annotated[int, Field(ge=1)] = 1
-    seed: int = 0
+    threads: Positive = 1
+    seed: Integer = 0
     deterministic: bool = False
     options: Mapping[str, Any] = Field(default_factory=dict)
     tags: Mapping[str, str] = Field(default_factory=dict)
@@ -115,15 +136,15 @@ class Run(Record):
     task: Task
     outcome: Outcome
     detail: str | None = None
-    exit_code: int | None = None
+    exit_code: Integer | None = None
     signal: str | None = None
     result: Result | None = None
     features: Mapping[str, Any] = Field(default_factory=dict)
     started_at: Moment
     finished_at: Moment
     wall_s: Annotated[float, Field(ge=0)]
-    peak_rss_bytes: Annotated[int, Field(ge=0)] | None = None
-    attempt: Annotated[int, Field(ge=1)] = 1
+    peak_rss_bytes: Count | None = None
+    attempt: Positive = 1
     log_tail: str = ""
     machine: Mapping[str, Any] = Field(default_factory=dict)
     slackopt_version: str
