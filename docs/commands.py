@@ -37,6 +37,7 @@ the file, the field, and what to do.
 | 4 | nothing found within the limits; that proves nothing |
 | 5 | a solver failed, or its claim was refuted |
 | 6 | a check failed: a claim in a result does not hold |
+| 7 | `verify --strict`: no claim is refuted, and part rests on a solver's word |
 | 130 | interrupted by Ctrl-C |
 | 1 | anything else: a bug, please report it |
 """

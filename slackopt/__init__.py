@@ -24,7 +24,7 @@ from slackopt.plan import Plan
 from slackopt.result import Result
 from slackopt.simulation import Timeline, check_timeline, simulate
 from slackopt.solve import Method, methods, solve
-from slackopt.verify import verify
+from slackopt.verification import verify
 
 if TYPE_CHECKING:
     from slackopt import plotting

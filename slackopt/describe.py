@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from slackopt.batch.run import Run
@@ -138,14 +139,22 @@ def describe_plan(plan: Plan) -> dict[str, Any]:
 def describe_result(result: Result) -> dict[str, Any]:
     """Describe a result: its numbers, and its plan in short."""
     fields = result.model_dump(
-        mode="json", exclude={"plan", "bound_certificate", "trajectory", "schema_version"}
+        mode="json",
+        exclude={
+            *("plan", "trajectory", "schema_version"),
+            *("bound_certificate", "infeasibility_certificate"),
+        },
     )
-    certificate = result.bound_certificate
     return fields | {
         "moves": len(result.trajectory),
-        "bound_certificate_rows": None if certificate is None else len(certificate),
+        "bound_certificate_rows": _length(result.bound_certificate),
+        "infeasibility_certificate_rows": _length(result.infeasibility_certificate),
         "plan": None if result.plan is None else describe_plan(result.plan),
     }
+
+
+def _length(rows: Sequence[object] | None) -> int | None:
+    return None if rows is None else len(rows)
 
 
 def describe_run(run: Run) -> dict[str, Any]:

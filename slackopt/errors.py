@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-
 MOST_CHARACTERS = 2000
 """Of what a foreign error says; the rest is cut."""
 
@@ -83,6 +82,12 @@ class SolverError(SlackoptError):
     """A solver failed, or claimed something that the independent checks refute."""
 
     exit_code = 5
+
+
+class OnWordError(SlackoptError):
+    """What was to be proved rests in part on a solver's word."""
+
+    exit_code = 7
 
 
 class CheckError(SlackoptError):

@@ -11,10 +11,10 @@ from pydantic import Field
 from slackopt.errors import InputError
 from slackopt.instance import Instance
 from slackopt.lifetimes import ABSENT
-from slackopt.records import SCHEMA_VERSION, Name, Record
+from slackopt.records import SCHEMA_VERSION, Count, Name, Record, Sha256
 
 Decision = Literal["keep", "swap", "recompute"]
-OpIndex = Annotated[int, Field(ge=0)]
+OpIndex = Count
 
 
 class Plan(Record):
@@ -36,7 +36,7 @@ class Plan(Record):
     format: Literal["slackopt/plan"] = "slackopt/plan"
     schema_version: Annotated[int, Field(ge=SCHEMA_VERSION, le=SCHEMA_VERSION)] = SCHEMA_VERSION
     instance: Name
-    instance_sha256: str
+    instance_sha256: Sha256
     decisions: Mapping[str, Decision] = Field(default_factory=dict)
     prefetch: Mapping[str, OpIndex] = Field(default_factory=dict)
     provenance: Mapping[str, Any] = Field(default_factory=dict)

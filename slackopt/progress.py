@@ -13,6 +13,7 @@ from typing import Any
 from slackopt.environment import environment, package_version
 from slackopt.instance import Instance
 from slackopt.plan import Plan
+from slackopt.records import MAX_INT
 from slackopt.result import Result, Status, StoppedBy, TrajectoryPoint, WindowMultiplier
 from slackopt.simulation import Timeline, check_timeline, simulate
 from slackopt.simulation.evaluator import Evaluator
@@ -70,7 +71,9 @@ class Progress:
         self.bound_source = ""
         self.certificate: dict[str, Fraction] | None = None
         self.certified_bound_ns: int | None = None
+        self.bound_only = False  # no plan is looked for: a bound is a success
         self.infeasible = False
+        self.contradiction: dict[str, Fraction] | None = None
         self.trajectory: list[TrajectoryPoint] = []
         self.notes: list[str] = []
         self.conflict = False
@@ -124,6 +127,9 @@ class Progress:
         makespan = timeline.makespan_ns
         if makespan is None or (self.makespan_ns is not None and makespan >= self.makespan_ns):
             return False
+        if max(makespan, timeline.swapped_bytes, timeline.recomputed_bytes) > MAX_INT:
+            self.note(f"the plan of {source} is left out: its figures are too large for a file")
+            return False
         check_timeline(timeline)
         self.timeline, self.plan_source = timeline, source
         if self.infeasible:
@@ -151,7 +157,7 @@ class Progress:
         """Take a lower bound on the makespan of every plan; return whether it is the best."""
         if certificate is not None and bound_ns > (self.certified_bound_ns or 0):
             self.certificate, self.certified_bound_ns = dict(certificate), bound_ns
-        bound_ns = max(bound_ns, self.instance.ideal_ns)
+        bound_ns = min(max(bound_ns, self.instance.ideal_ns), MAX_INT)
         if self.lower_bound_ns is not None and bound_ns <= self.lower_bound_ns:
             return False
         self.lower_bound_ns, self.bound_source = bound_ns, source
@@ -167,7 +173,7 @@ class Progress:
                 f"{self.plan_source} was simulated and checked; please report this instance"
             )
             return
-        self.infeasible, self.certificate = True, dict(certificate)
+        self.infeasible, self.contradiction = True, dict(certificate)
         self.note(
             f"{source}: no plan exists; {len(certificate)} rows of the window formulation "
             "contradict each other"
@@ -223,7 +229,8 @@ class Progress:
             options=self.options,
             notes=tuple(self.notes),
             plan=None if timeline is None else timeline.plan,
-            bound_certificate=self._certificate(),
+            bound_certificate=self._multipliers(self.certificate),
+            infeasibility_certificate=self._multipliers(self.contradiction),
             slackopt_version=package_version("slackopt") or "unknown",
             environment=environment(),
             **self.facts,
@@ -235,16 +242,19 @@ class Progress:
         if self.timeline is None:
             if self.infeasible:
                 return "infeasible"
+            if self.bound_only and self.lower_bound_ns is not None:
+                return "bounded"
             return "error" if stopped_by == "error" else "no_solution"
         closed = self.gap is not None and self.gap <= self.gap_tolerance
         return "optimal" if closed else "feasible"
 
-    def _certificate(self) -> tuple[WindowMultiplier, ...] | None:
-        if self.certificate is None or self.conflict:
+    def _multipliers(
+        self, weights: Mapping[str, Fraction] | None
+    ) -> tuple[WindowMultiplier, ...] | None:
+        if weights is None or self.conflict:
             return None
         return tuple(
-            WindowMultiplier(row=name, weight=str(weight))
-            for name, weight in self.certificate.items()
+            WindowMultiplier(row=name, weight=str(weight)) for name, weight in weights.items()
         )
 
 

@@ -9,23 +9,21 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from slackopt.plan import Plan
-from slackopt.records import SCHEMA_VERSION, Name, Record
+from slackopt.records import SCHEMA_VERSION, Count, Name, Record, Seconds, Sha256, Whole
 
-Status = Literal["optimal", "feasible", "infeasible", "no_solution", "error"]
-StoppedBy = Literal["proof", "gap", "time", "memory", "heuristic", "signal", "error"]
-Count = Annotated[int, Field(ge=0)]
-Seconds = Annotated[float, Field(ge=0)]
+Status = Literal["optimal", "feasible", "bounded", "infeasible", "no_solution", "error"]
+StoppedBy = Literal["proof", "gap", "time", "memory", "heuristic", "exhausted", "signal", "error"]
 TrajectoryPoint = tuple[Seconds, Count | None, Count | None]
 
 
 class WindowMultiplier(Record):
-    """One row of a bound certificate: which window row, and its weight.
+    """One row of a certificate: which window row, and its weight.
 
     See `slackopt.formulations.certificate`.
     """
 
-    row: str
-    weight: Annotated[str, Field(pattern=r"^[0-9]+(/0*[1-9][0-9]*)?$")]
+    row: Annotated[str, Field(min_length=1, max_length=200)]
+    weight: Annotated[str, Field(pattern=r"^[0-9]+(/0*[1-9][0-9]*)?$", max_length=2000)]
 
 
 class Result(Record):
@@ -35,10 +33,12 @@ class Result(Record):
     ----------
     status
         What is held: ``optimal`` (a plan within the gap tolerance of a proved bound),
-        ``feasible`` (a plan), ``infeasible`` (proved: no plan exists), ``no_solution``
-        (nothing found within the limits), ``error``.
+        ``feasible`` (a plan), ``bounded`` (a bound was asked for and proved, no plan),
+        ``infeasible`` (proved: no plan exists), ``no_solution`` (no plan found), ``error``.
     stopped_by
-        Why the method stopped.
+        Why the method stopped: ``proof`` (nothing is left to prove), ``gap`` (the gap asked for is
+        reached), ``time``, ``memory``, ``heuristic`` (a rule has made its plan, or has none),
+        ``exhausted`` (nothing was left to try before the time was up), ``signal``, ``error``.
     makespan_ns, throughput_ratio, recompute_ns, stall_ns, peak_bytes, ...
         Of the plan, as simulated.
     lower_bound_ns
@@ -47,6 +47,8 @@ class Result(Record):
         Certified gap: (makespan - lower bound) / lower bound.
     bound_certificate
         Window rows and weights from which `slackopt.verify` recomputes a bound without a solver.
+    infeasibility_certificate
+        Window rows and weights that contradict each other: a proof that no plan exists.
     trajectory
         ``(seconds, makespan_ns, lower_bound_ns)`` whenever one of the ends moved.
     notes
@@ -56,7 +58,7 @@ class Result(Record):
     format: Literal["slackopt/result"] = "slackopt/result"
     schema_version: Annotated[int, Field(ge=SCHEMA_VERSION, le=SCHEMA_VERSION)] = SCHEMA_VERSION
     instance: Name
-    instance_sha256: str
+    instance_sha256: Sha256
     method: Name
     solver: str | None = None
     solver_version: str | None = None
@@ -78,7 +80,7 @@ class Result(Record):
     wall_s: Seconds | None = None
     peak_rss_bytes: Count | None = None
     threads: Count | None = None
-    seed: int | None = None
+    seed: Whole | None = None
     deterministic: bool | None = None
     num_variables: Count | None = None
     num_constraints: Count | None = None
@@ -87,17 +89,24 @@ class Result(Record):
     notes: tuple[str, ...] = ()
     plan: Plan | None = None
     bound_certificate: tuple[WindowMultiplier, ...] | None = None
+    infeasibility_certificate: tuple[WindowMultiplier, ...] | None = None
     slackopt_version: str
     environment: Mapping[str, Any] = Field(default_factory=dict)
 
     @property
     def reason(self) -> str | None:
-        """Why there is no plan to trust, from the notes; None if there is one."""
+        """Why there is no plan to trust, from the notes; None if there is one or none was asked."""
         if self.plan is not None and self.status != "error":
+            return None
+        if self.status == "bounded" and self.stopped_by != "error":
             return None
         # Every move of an end is noted as "<seconds> s: ..."; the reason is another note.
         told = [note for note in self.notes if re.match(r"[0-9.]+ s: ", note) is None]
-        return told[-1] if told else f"stopped by {self.stopped_by}"
+        if told:
+            return told[-1]
+        if self.stopped_by == "exhausted":
+            return "nothing was left to try"
+        return f"stopped by {self.stopped_by}"
 
     def __repr__(self) -> str:
         share = self.throughput_ratio

@@ -6,7 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from slackopt.errors import MOST_CHARACTERS, InfeasibleError, InputError, SolverError, named, plain, told
+from slackopt.errors import (
+    MOST_CHARACTERS,
+    InfeasibleError,
+    InputError,
+    SolverError,
+    named,
+    plain,
+    told,
+)
 from slackopt.heuristics import NoPlanError, heuristics
 from slackopt.heuristics.registry import check_options, option_names
 from slackopt.instance import Instance

@@ -60,10 +60,10 @@ def place(loc: Sequence[str | int]) -> str:
     for part in loc:
         if isinstance(part, int):
             text += f"[{part}]"
-        elif part.isidentifier():
+        elif part.isidentifier() and len(part) <= _MAX_SHOWN:
             text += f".{part}" if text else part
         else:
-            text += f"[{part!r}]"
+            text += f"[{_shown(part)}]"
     return text or "file"
 
 
@@ -91,7 +91,10 @@ def _shown(value: object) -> str:
         return "a list"
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
-    text = repr(value)
+    try:
+        text = repr(value)
+    except ValueError:
+        return "a number of thousands of digits"
     return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}... ({len(text)} characters)"
 
 

@@ -20,8 +20,8 @@ from slackopt.batch.expand import Case, expand, features
 from slackopt.batch.folder import instance_path, prepare, stored, sweep_temporary
 from slackopt.batch.local import LocalExecutor, Pending
 from slackopt.batch.order import WRITE_PATIENCE_S, Order
-from slackopt.batch.store import run_keys
 from slackopt.batch.scratch import remove_root, scratch_root, sweep
+from slackopt.batch.store import run_keys
 from slackopt.batch.study import Study
 from slackopt.errors import InputError
 
@@ -224,7 +224,9 @@ def _sort_out(
     facts: dict[str, dict[str, Any]] = {}
     keys = run_keys(folder)
     for case in cases:
-        there = stored(folder, case.key, asked=case.task, on_bad=on_bad) if case.key in keys else None
+        there = (
+            stored(folder, case.key, asked=case.task, on_bad=on_bad) if case.key in keys else None
+        )
         if there is not None and not settings.force and there.counts(retry=settings.retry):
             outcomes[case.key] = there.outcome
             continue

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from slackopt.errors import InputError
-from slackopt.records import SCHEMA_VERSION, Name, Record
+from slackopt.records import MAX_INT, SCHEMA_VERSION, Count, Name, Record, Seconds, Sha256, Whole
 from slackopt.result import Result
 
 Outcome = Literal["done", "timeout", "out_of_memory", "crash", "error", "interrupted"]
@@ -19,10 +19,6 @@ FAILED: frozenset[Outcome] = frozenset(
     {"timeout", "out_of_memory", "crash", "error", "interrupted"}
 )
 """Outcomes that ``--retry failed`` runs again."""
-
-Integer = Annotated[int, Field(ge=-(2**63), lt=2**63)]
-Count = Annotated[int, Field(ge=0, lt=2**63)]
-Positive = Annotated[int, Field(ge=1, lt=2**63)]
 
 
 def _moment(text: str) -> str:
@@ -41,7 +37,6 @@ Moment = Annotated[
     Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|\+00:00)$"),
     AfterValidator(_moment),
 ]
-Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
 class Task(Record):
@@ -71,10 +66,10 @@ class Task(Record):
     method: Name
     solver: str | None = None
     time_limit_s: Annotated[float, Field(gt=0)] | None = 60.0
-    memory_limit_bytes: Positive | None = None
+    memory_limit_bytes: Annotated[int, Field(gt=0, le=MAX_INT)] | None = None
     gap: Annotated[float, Field(ge=0, lt=1)] = 1e-4
-    threads: Positive = 1
-    seed: Integer = 0
+    threads: Annotated[int, Field(ge=1, le=MAX_INT)] = 1
+    seed: Whole = 0
     deterministic: bool = False
     options: Mapping[str, Any] = Field(default_factory=dict)
     tags: Mapping[str, str] = Field(default_factory=dict)
@@ -136,15 +131,15 @@ class Run(Record):
     task: Task
     outcome: Outcome
     detail: str | None = None
-    exit_code: Integer | None = None
+    exit_code: Whole | None = None
     signal: str | None = None
     result: Result | None = None
     features: Mapping[str, Any] = Field(default_factory=dict)
     started_at: Moment
     finished_at: Moment
-    wall_s: Annotated[float, Field(ge=0)]
+    wall_s: Seconds
     peak_rss_bytes: Count | None = None
-    attempt: Positive = 1
+    attempt: Annotated[int, Field(ge=1, le=MAX_INT)] = 1
     log_tail: str = ""
     machine: Mapping[str, Any] = Field(default_factory=dict)
     slackopt_version: str

@@ -19,7 +19,7 @@ from slackopt.files import MAX_FILE_BYTES
 from slackopt.result import Result
 from slackopt.violations import violation_lines
 
-_NOT_READ = {"bound_certificate", "environment", "machine", "log_tail"}
+_NOT_READ = {"bound_certificate", "infeasibility_certificate", "environment", "machine", "log_tail"}
 
 
 class _PlanMark(BaseModel):

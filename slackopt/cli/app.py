@@ -39,7 +39,8 @@ def _print_version(asked: bool) -> None:
 
 @app.callback(
     epilog="Exit codes: 0 done, 2 wrong usage or bad input, 3 proved infeasible, 4 nothing found "
-    "within the limits, 5 a solver failed, 6 a check failed."
+    "within the limits, 5 a solver failed, 6 a check failed, 7 part rests on a solver's word "
+    "(verify --strict)."
 )
 def slackopt(
     version: Annotated[

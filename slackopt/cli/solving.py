@@ -21,6 +21,7 @@ from slackopt.solvers.export import export_model
 EXIT_CODES = {
     "optimal": 0,
     "feasible": 0,
+    "bounded": 0,
     "infeasible": InfeasibleError.exit_code,
     "no_solution": NothingFoundError.exit_code,
     "error": SolverError.exit_code,
@@ -79,8 +80,7 @@ def solve(
             identical_layers=identical_layers,
             on_move=on_move,
         )
-    only_bound = method == "bound" and result.lower_bound_ns is not None
-    code = 0 if only_bound else EXIT_CODES[result.status]
+    code = EXIT_CODES[result.status]
     document = result.model_dump(mode="json")
     if code:
         return Answer(document, exit_code=code, message=_why(result))
@@ -96,6 +96,8 @@ def _why(result: Result) -> str:
         return reason
     if result.status == "error":
         return f"{result.method} failed: {reason}"
-    if result.stopped_by != "heuristic":
+    if result.stopped_by == "exhausted":
+        reason = f"{result.method} found no plan and had nothing left to try: {reason}"
+    elif result.stopped_by != "heuristic":
         reason = f"{result.method} found no plan within its limits: {reason}"
     return f"{reason}; that does not prove that there is none"

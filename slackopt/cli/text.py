@@ -39,8 +39,6 @@ def count(number: int, one: str, many: str | None = None) -> str:
 
 def is_bound_only(result: Result) -> bool:
     """Whether a result is what `bound` is for: a bound, and no plan."""
-    return (
-        result.method == "bound"
-        and result.status == "no_solution"
-        and result.lower_bound_ns is not None
-    )
+    # Files written before there was this status have another one.
+    old = (result.method, result.status) == ("bound", "no_solution")
+    return result.status == "bounded" or (old and result.lower_bound_ns is not None)

@@ -142,8 +142,7 @@ def _plan_facts(found: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _result_facts(result: Result) -> dict[str, str]:
-    # A method for bounds has no plan to give, so that is no failure.
-    status = "bound" if is_bound_only(result) else result.status
+    status = "bounded" if is_bound_only(result) else result.status
     facts = {"status": f"{status}, stopped by {result.stopped_by}"}
     if result.makespan_ns is not None:
         facts |= {

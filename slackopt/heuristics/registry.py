@@ -95,6 +95,15 @@ def heuristics() -> dict[str, Heuristic]:
     return dict(_REGISTRY)
 
 
+def built_in_rules() -> frozenset[str]:
+    """Return the names of the rules of this package; nothing of other packages is imported."""
+    return frozenset(
+        name
+        for name, rule in _REGISTRY.items()
+        if inspect.unwrap(rule).__module__.startswith("slackopt.")
+    )
+
+
 def option_names(rule: Heuristic) -> tuple[str, ...]:
     """Return the names of a rule's options, in the order of its signature."""
     parameters = list(inspect.signature(rule).parameters.values())[1:]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from slackopt.errors import CheckError, InfeasibleError, InputError, SlackoptError
 from slackopt.files import BEST, read_instance
-from slackopt.formulations.certificate import bound_from_weights, proves_infeasible
+from slackopt.formulations.certificate import bound_from_weights, proves_infeasible, read_weights
 from slackopt.formulations.window import WindowFormulation
 from slackopt.instance import Instance
 from slackopt.library.records import (
@@ -264,7 +264,7 @@ class _Checks:
                     "formulation of this slackopt version does not have; make the bound again "
                     "with this version (method `bound`), and update"
                 ) from None
-        return {entry.row: Fraction(entry.weight) for entry in certificate.weights}
+        return read_weights((entry.row, entry.weight) for entry in certificate.weights)
 
     def _formulation(self) -> WindowFormulation:
         if self._window is None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from slackopt.batch.run import Run
 from slackopt.batch.store import read_run
 from slackopt.errors import InfeasibleError, SlackoptError
-from slackopt.formulations.certificate import bound_from_weights, proves_infeasible
+from slackopt.formulations.certificate import bound_from_weights, proves_infeasible, read_weights
 from slackopt.formulations.window import WindowFormulation
 from slackopt.instance import Instance
 from slackopt.library.records import (
@@ -24,7 +24,7 @@ from slackopt.library.records import (
 from slackopt.library.store import claim_file
 from slackopt.records import Record
 from slackopt.result import Result, WindowMultiplier
-from slackopt.verify import verify
+from slackopt.verification import verify
 
 
 @dataclass(frozen=True)
@@ -188,7 +188,8 @@ class _Maker:
         except InfeasibleError:
             self.made.infeasible = InfeasibleClaim(origin=origin)
             return True
-        weights = result.bound_certificate
+        # Files written before the two certificates were told apart have it in the other one.
+        weights = result.infeasibility_certificate or result.bound_certificate
         if weights is None or not proves_infeasible(self._formulation(), _fractions(weights)):
             self.made.rejected.append(
                 f"{facts.path}: that no plan exists rests on the solver's word; not taken"
@@ -265,4 +266,4 @@ class _Maker:
 
 
 def _fractions(weights: Sequence[WindowMultiplier]) -> dict[str, Fraction]:
-    return {entry.row: Fraction(entry.weight) for entry in weights}
+    return read_weights((entry.row, entry.weight) for entry in weights)

@@ -6,10 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from slackopt.records import SCHEMA_VERSION, Name, Record
-from slackopt.result import Count, Seconds, WindowMultiplier
+from slackopt.records import SCHEMA_VERSION, Count, Name, Record, Seconds, Sha256, Whole
+from slackopt.result import WindowMultiplier
 
-Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Day = Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\d$")]
 RelativePath = Annotated[str, Field(pattern=r"^best/[^/\\]+\.json\.gz$")]
 What = Literal["plan", "bound", "solver_bound", "infeasible"]
@@ -38,7 +37,7 @@ class Origin(Record):
     solver: str | None = None
     solver_version: str | None = None
     slackopt_version: str
-    seed: int | None = None
+    seed: Whole | None = None
     threads: Count | None = None
     reached_s: Seconds | None = None
     wall_s: Seconds | None = None

@@ -16,6 +16,7 @@ from slackopt.solvers.window_lp import WindowLp
 def solve_bound(instance: Instance, progress: Progress, options: SolveOptions) -> StoppedBy:
     """Lower bound for every plan, from the window LP, with its certificate; no plan."""
     del options  # nothing but the time limit, which `progress` keeps, matters here
+    progress.bound_only = True
     begun = time.monotonic()
     window = WindowFormulation(instance)
     lp = WindowLp(window)
@@ -24,4 +25,6 @@ def solve_bound(instance: Instance, progress: Progress, options: SolveOptions) -
     progress.facts |= {"num_constraints": len(lp.rows), "solve_s": bound.seconds}
     if bound.failure:
         return "error"
-    return "proof" if bound.converged or progress.infeasible else "time"
+    if bound.converged or progress.infeasible:
+        return "proof"
+    return "exhausted" if bound.infeasible else "time"

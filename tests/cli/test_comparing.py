@@ -132,7 +132,7 @@ def test_the_table_is_aligned_and_fits_120_columns(cli: Cli, instance_file: Path
 def test_a_row_is_a_value() -> None:
     result = Result(
         instance="i",
-        instance_sha256="0",
+        instance_sha256="0" * 64,
         method="m",
         status="no_solution",
         stopped_by="time",
