@@ -67,7 +67,7 @@ def open_descriptors() -> set[int]:
 
 
 def keep_open(handles: set[int]) -> None:
-    """Have `close_inherited` leave descriptors open that a module may need, for a log or a table."""
+    """Have `close_inherited` leave descriptors open that a module may need (a log, a table)."""
     _KEPT.update(handles)
 
 

@@ -75,7 +75,9 @@ def test_a_quantile_is_the_least_value_that_the_share_stays_within(
     (found,) = share_quantile(np.array(values)[:, np.newaxis], share)
 
     def within(value: float) -> bool:
-        return sum(other <= value for other in values) >= round(share * 20) / 20 * len(values) - 1e-9
+        return (
+            sum(other <= value for other in values) >= round(share * 20) / 20 * len(values) - 1e-9
+        )
 
     assert found in values
     assert within(found)

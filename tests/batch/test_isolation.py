@@ -15,7 +15,7 @@ from slackopt.batch.local import LocalExecutor
 from slackopt.batch.study import make_study
 from slackopt.batch.warden import LOG_BYTES
 from slackopt.instance import Instance
-from slackopt.verify import verify
+from slackopt.verification import verify
 
 SHORT = {"time_limit": 1.0}
 METHODS: list[dict[str, object]] = [
