@@ -24,7 +24,6 @@ from slackopt.progress import Progress
 from slackopt.result import StoppedBy
 from slackopt.solvers.options import SolveOptions
 
-
 OWN_MESSAGES: list[int] = []
 """The descriptor through which a run's process tells what it has found."""
 
