@@ -163,7 +163,7 @@ def _row(run: Run | RunSummary, label: str) -> dict[str, Any]:
     row |= {f"tag_{tag}": value for tag, value in task.tags.items()}
     row |= {
         "gap_tolerance": task.gap,
-        "options": json.dumps(dict(task.options), sort_keys=True),
+        "options": json.dumps(dict(task.options), sort_keys=True) if task.options else "{}",
         "solver": task.solver,
         "run_wall_s": run.wall_s,
         "run_peak_rss_bytes": run.peak_rss_bytes,
