@@ -68,11 +68,11 @@ def read_summary(path: str | os.PathLike[str]) -> RunSummary:
         raise InputError(f"{path}: no file of a run: those are named <key>.json; move it elsewhere")
     try:
         with open(text, "rb") as file:  # noqa: PTH123
-            data = file.read(MAX_FILE_BYTES + 1)
+            if os.fstat(file.fileno()).st_size > MAX_FILE_BYTES:
+                raise InputError(f"{path}: larger than {MAX_FILE_BYTES} bytes; refused")
+            data = file.read()
     except OSError as error:
         raise InputError(f"{path}: can't be read: {error.strerror or error}") from None
-    if len(data) > MAX_FILE_BYTES:
-        raise InputError(f"{path}: larger than {MAX_FILE_BYTES} bytes; refused")
     try:
         run = RunSummary.model_validate_json(data)
     except ValidationError as error:

@@ -70,7 +70,7 @@ class Grid:
     def _widths(self) -> list[int]:
         cells = zip(*self.rows, strict=True) if self.rows else ([] for _ in self.columns)
         return [
-            max(map(cell_len, (*column.header, *found)), default=0)
+            max(map(_width, (*column.header, *found)), default=0)
             for column, found in zip(self.columns, cells, strict=True)
         ]
 
@@ -109,10 +109,13 @@ class Grid:
         return [(*row[:-1], first), *((*[""] * (len(row) - 1), line) for line in more)]
 
     def _line(self, cells: Sequence[str], widths: Sequence[int]) -> str:
-        padded = [
-            cell + " " * (width - cell_len(cell))
-            if how.left
-            else " " * (width - cell_len(cell)) + cell
-            for cell, width, how in zip(cells, widths, self.columns, strict=True)
-        ]
+        padded = []
+        for cell, width, how in zip(cells, widths, self.columns, strict=True):
+            # In signs: a sign of two cells has one of them in the padding already.
+            signs = width - _width(cell) + len(cell)
+            padded.append(cell.ljust(signs) if how.left else cell.rjust(signs))
         return _GAP.join(padded).rstrip()
+
+
+def _width(text: str) -> int:
+    return len(text) if text.isascii() else cell_len(text)
