@@ -4,6 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+MOST_CHARACTERS = 2000
+"""Of what a foreign error says; the rest is cut."""
+
+
+def told(error: BaseException) -> str:
+    """Return what an error says, on one line, whatever the error is.
+
+    One whose ``__str__`` raises is named; what can't be written as UTF-8 (a lone surrogate) becomes
+    an escape, and a text of megabytes is cut.
+    """
+    try:
+        text = str(error)
+    except BaseException as second:
+        text = f"(it can't say why: its __str__ raised {type(second).__name__})"
+    return plain(" ".join(text.split()))[:MOST_CHARACTERS]
+
+
+def named(error: BaseException) -> str:
+    """Return the type of an error, and what it says."""
+    text = told(error)
+    return f"{plain(type(error).__name__)}: {text}" if text else plain(type(error).__name__)
+
+
+def plain(text: str) -> str:
+    """Return text that every file and stream takes: a lone surrogate becomes an escape."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
 
 class SlackoptError(Exception):
     """Base of every error this package raises on purpose."""

@@ -85,6 +85,8 @@ def list_view(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> Renderab
 
 def printable(text: str) -> str:
     """Replace control characters of a name, which could steer a terminal, by escapes."""
+    if text.isprintable():  # nearly always, and a hundred times as fast
+        return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from slackopt.analysis.labels import method_labels
-from slackopt.analysis.reading import RunSummary
 from slackopt.batch.run import Run
+from slackopt.batch.summary import RunSummary
 
 _TEXT, _COUNT, _REAL, _FLAG, _TIME = "string", "Int64", "float64", "boolean", "datetime64[ns, UTC]"
 
@@ -92,6 +92,9 @@ _OF_RUN = (
     *("key", "outcome", "exit_code", "signal", "attempt", "started_at", "finished_at"),
     "slackopt_version",
 )
+_MOST = 2**63 - 1
+"""Largest whole number that a column holds."""
+
 _FEATURES = ("device", "unlimited_peak_bytes", "num_ops", "num_tensors", "num_candidates")
 
 
@@ -160,7 +163,7 @@ def _row(run: Run | RunSummary, label: str) -> dict[str, Any]:
     row |= {f"tag_{tag}": value for tag, value in task.tags.items()}
     row |= {
         "gap_tolerance": task.gap,
-        "options": json.dumps(dict(task.options), sort_keys=True),
+        "options": json.dumps(dict(task.options), sort_keys=True) if task.options else "{}",
         "solver": task.solver,
         "run_wall_s": run.wall_s,
         "run_peak_rss_bytes": run.peak_rss_bytes,
@@ -185,8 +188,10 @@ def _row(run: Run | RunSummary, label: str) -> dict[str, Any]:
 def _feature(features: Mapping[str, Any], name: str, kind: str) -> Any:
     """Return a feature if it is of the type of its column; features are free-form."""
     value = features.get(name)
-    wanted = str if kind == _TEXT else int
-    return value if isinstance(value, wanted) and not isinstance(value, bool) else None
+    if kind == _TEXT:
+        return value if isinstance(value, str) else None
+    sound = isinstance(value, int) and not isinstance(value, bool) and -_MOST <= value <= _MOST
+    return value if sound else None
 
 
 def _fraction(value: Any) -> float | None:

@@ -22,9 +22,8 @@ def gap_over_budget(
 ) -> pd.DataFrame:
     """Gap that a share of the runs of each method stays within, at each budget.
 
-    The value at a budget is the median of the method's runs at that budget (`share` 0.5), or the
-    smallest one that at least `share` of them stay within. A run without a value counts as
-    infinite.
+    The value at a budget is the smallest one that at least `share` of the method's runs at that
+    budget stay within. A run without a value counts as infinite.
 
     Parameters
     ----------

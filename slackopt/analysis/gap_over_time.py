@@ -34,8 +34,9 @@ def gap_over_time(
 
     with its own bound at t (``own``: the certified gap, for methods that prove bounds) or the
     best bound of all runs on the instance (``best``: also for rules). It is infinite while an
-    end is missing. The value for a method is the median over its runs at t (`share` 0.5), or the
-    smallest g that at least `share` of them stay within.
+    end is missing. makespan(t) is the smallest and LB(t) the largest until t, so that no g rises,
+    whatever stands in a file. The value for a method is the smallest g that at least `share` of its
+    runs stay within at t.
 
     Parameters
     ----------
@@ -83,12 +84,12 @@ def gap_over_time(
 def step_values(
     trajectory: Sequence[TrajectoryPoint], times: npt.NDArray[np.float64]
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Return makespan and bound, in ns, at each time; NaN while there is none."""
-    events = np.array([point[0] for point in trajectory], dtype=float)
-    at = np.searchsorted(events, times, side="right")
-    makespans = [np.nan, *(_float(point[1]) for point in trajectory)]
-    bounds = [np.nan, *(_float(point[2]) for point in trajectory)]
-    return np.array(makespans)[at], np.array(bounds)[at]
+    """Return the best makespan and bound so far, in ns, at each time; NaN while there is none."""
+    points = sorted(trajectory, key=lambda point: point[0])
+    at = np.searchsorted([point[0] for point in points], times, side="right")
+    makespans = np.array([np.nan, *(_float(point[1]) for point in points)])
+    bounds = np.array([np.nan, *(_float(point[2]) for point in points)])
+    return np.fmin.accumulate(makespans)[at], np.fmax.accumulate(bounds)[at]
 
 
 def _float(value: int | None) -> float:

@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from slackopt.analysis.reading import RunSummary
 from slackopt.batch.run import Run
+from slackopt.batch.summary import RunSummary
 
 
 def method_labels(runs: Sequence[Run | RunSummary]) -> list[str]:
@@ -56,4 +56,7 @@ def _settings(run: Run | RunSummary) -> dict[str, str | None]:
 
 
 def _shown(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, sort_keys=True)
+    if isinstance(value, str):
+        return value
+    # What json.dumps gives, without its start for every number of every run.
+    return repr(value) if type(value) in (int, float) else json.dumps(value, sort_keys=True)

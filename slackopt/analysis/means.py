@@ -65,12 +65,13 @@ def shifted_geometric_mean(values: Iterable[float], shift: float = 1.0) -> float
 
 
 def share_quantile(values: npt.NDArray[np.float64], share: float) -> npt.NDArray[np.float64]:
-    """Return, per column, a value that at least a share of the rows stays within.
+    """Return, per column, the least value that at least a share of the rows stays within.
 
-    With a share of 0.5 it is the median: of an even number of rows the mean of the two in the
-    middle, or the lower one if the other is infinite. With any other share it is the smallest such
-    value, the inverse of the empirical distribution. A value that is infinite (a run that has found
-    nothing) counts as the worst one.
+    It is the inverse of the empirical distribution, for every share: 0.5 of an even number of rows
+    gives the lower of the two in the middle, not their mean, which no half of the rows need have
+    reached and which rises when the upper one turns from infinite to finite. So a column that is
+    nowhere above another has a quantile that is not above the other's either. A value that is
+    infinite (a run that has found nothing) counts as the worst one.
 
     Parameters
     ----------
@@ -93,9 +94,5 @@ def share_quantile(values: npt.NDArray[np.float64], share: float) -> npt.NDArray
         raise InputError(f"the share of a quantile is {share}; it must be above 0 and at most 1")
     # A share such as 0.9 is not exact: 0.9 * 10 must give the ninth value, not the tenth.
     rank = max(int(np.ceil(share * len(values) - 1e-9)), 1)
-    ascending = np.sort(values, axis=0)
-    found: npt.NDArray[np.float64] = ascending[rank - 1]
-    if share == 0.5 and len(values) % 2 == 0:
-        upper = ascending[rank]
-        found = np.where(np.isfinite(upper), (found + upper) / 2, found)
+    found: npt.NDArray[np.float64] = np.sort(values, axis=0)[rank - 1]
     return found

@@ -21,6 +21,7 @@ from slackopt.batch.folder import instance_path, prepare, stored, sweep_temporar
 from slackopt.batch.local import LocalExecutor, Pending
 from slackopt.batch.order import WRITE_PATIENCE_S, Order
 from slackopt.batch.scratch import remove_root, scratch_root, sweep
+from slackopt.batch.store import run_keys
 from slackopt.batch.study import Study
 from slackopt.errors import InputError
 
@@ -78,10 +79,14 @@ class BatchState:
         Key -> outcome, of those that are stored.
     pending
         Keys of those that are to be run.
+    unsound
+        Files that stand for one of them and are no sound run, one sentence each; these are run
+        again.
     """
 
     outcomes: dict[str, str]
     pending: tuple[str, ...]
+    unsound: tuple[str, ...] = ()
 
     @property
     def counts(self) -> dict[str, int]:
@@ -93,8 +98,10 @@ def look(
     folder: str | os.PathLike[str], cases: Sequence[Case], settings: Settings | None = None
 ) -> BatchState:
     """Say which runs of a batch are stored, and which are to be run."""
-    pending, outcomes = _sort_out(folder, cases, settings or Settings())
-    return BatchState(outcomes, tuple(found.order.key for found in pending))
+    bad: list[InputError] = []
+    pending, outcomes = _sort_out(folder, cases, settings or Settings(), bad.append)
+    keys = tuple(found.order.key for found in pending)
+    return BatchState(outcomes, keys, tuple(" ".join(str(error).split()) for error in bad))
 
 
 def run_study(
@@ -179,9 +186,13 @@ def run_batch(
     try:
         with Claims(home) as claims, stop_signals() as stopping:
             sweep_temporary(home, claims.sweep())
-            pending, outcomes = _sort_out(home, cases, settings)
+            bad: list[InputError] = []
+            pending, outcomes = _sort_out(home, cases, settings, bad.append)
             counts = dict(Counter(outcomes.values()))
             tell(Event("batch", facts={"total": len(cases), "pending": len(pending), **counts}))
+            for error in bad:
+                why = f"{' '.join(str(error).split())}; it is run again"
+                tell(Event("warning", facts={"why": why}))
             broken = None
             if pending:
                 chosen = executor or LocalExecutor(modules=modules)
@@ -202,14 +213,20 @@ def run_batch(
 
 
 def _sort_out(
-    folder: str | os.PathLike[str], cases: Sequence[Case], settings: Settings
+    folder: str | os.PathLike[str],
+    cases: Sequence[Case],
+    settings: Settings,
+    on_bad: Callable[[InputError], None] | None = None,
 ) -> tuple[list[Pending], dict[str, str]]:
     """Return what is to be run, and the outcomes of what is stored and stays."""
     pending: list[Pending] = []
     outcomes: dict[str, str] = {}
     facts: dict[str, dict[str, Any]] = {}
+    keys = run_keys(folder)
     for case in cases:
-        there = stored(folder, case.key)
+        there = (
+            stored(folder, case.key, asked=case.task, on_bad=on_bad) if case.key in keys else None
+        )
         if there is not None and not settings.force and there.counts(retry=settings.retry):
             outcomes[case.key] = there.outcome
             continue

@@ -186,7 +186,7 @@ class Claims:
         found = _read(path)
         if found is None:  # gone meanwhile
             return True
-        with contextlib.suppress(KeyError, TypeError):
+        with contextlib.suppress(KeyError, TypeError, ValueError, OverflowError):
             processes = found["processes"]
             if processes and all(process["machine"] == _machine() for process in processes):
                 return not any(_lives(process) for process in processes)
@@ -195,7 +195,7 @@ class Claims:
         try:
             os.utime(mine)
             beats = [path.stat().st_mtime]
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError, ValueError):
                 beats.append(self._owner_file(str(found.get("owner"))).stat().st_mtime)
             return mine.stat().st_mtime - max(beats) > self.stale_s
         except FileNotFoundError:
@@ -255,7 +255,7 @@ def _read(path: Path) -> dict[str, Any] | None:
     except OSError as error:
         # NFS: it was removed while we read it.
         return None if error.errno == errno.ESTALE else {}
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 

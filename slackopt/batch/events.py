@@ -79,7 +79,7 @@ class EventLog:
         with contextlib.suppress(OSError):
             if self._file is None:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
-                self._file = self.path.open("a", encoding="utf-8")
+                self._file = self.path.open("a", encoding="utf-8", errors="backslashreplace")
             self._file.write(json.dumps(line | dict(event.facts), ensure_ascii=False) + "\n")
             self._file.flush()
 

@@ -8,18 +8,18 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-import pydantic_core
 from pydantic import Field
 
 from slackopt.batch.expand import Case, import_modules
 from slackopt.batch.key import task_key
-from slackopt.batch.run import FAILED, Task
+from slackopt.batch.run import FAILED, Outcome, Task
 from slackopt.batch.store import RUNS, run_path
+from slackopt.batch.summary import read_summary
 from slackopt.errors import InputError
 from slackopt.files import read_instance, read_record, write_bytes, write_record
 from slackopt.heuristics import heuristics
@@ -48,10 +48,17 @@ class TaskList(Record):
 
 @dataclass(frozen=True)
 class Stored:
-    """What the store says of a key: how its last run ended, and which attempt that was."""
+    """What the store says of a key: how its last run ended, and which attempt that was.
 
-    outcome: str
+    Attributes
+    ----------
+    outcome, attempt, wall_s
+        See `slackopt.batch.Run`.
+    """
+
+    outcome: Outcome
     attempt: int
+    wall_s: float
 
     def counts(self, *, retry: bool) -> bool:
         """Whether it need not be run: it ended, and no retry is asked for."""
@@ -63,14 +70,38 @@ def instance_path(folder: str | os.PathLike[str], sha256: str) -> Path:
     return Path(folder) / INSTANCES / f"{sha256}.json.gz"
 
 
-def stored(folder: str | os.PathLike[str], key: str) -> Stored | None:
-    """Return what the store says of a key; None if nothing, or nothing that can be read."""
+def stored(
+    folder: str | os.PathLike[str],
+    key: str,
+    *,
+    asked: Task | None = None,
+    on_bad: Callable[[InputError], None] | None = None,
+) -> Stored | None:
+    """Return what the store says of a key; None if nothing, or nothing that is a sound run.
+
+    Parameters
+    ----------
+    folder, key
+        Which run of which batch.
+    asked
+        What the key stands for; a run of something else is none.
+    on_bad
+        Called with what is wrong with a file that is there and is no sound run.
+    """
+    path = run_path(folder, key)
     try:
-        # Not as a record: this is done for thousands of files before a batch begins.
-        document = pydantic_core.from_json(run_path(folder, key).read_bytes())
-        return Stored(str(document["outcome"]), int(document["attempt"]))
-    except (OSError, ValueError, KeyError, TypeError):
+        run = read_summary(path)
+        if asked is not None and _identity(run.task) != _identity(asked):
+            raise InputError(f"{path}: holds a run of another task")
+    except InputError as error:
+        if on_bad is not None and os.path.lexists(path):
+            on_bad(error)
         return None
+    return Stored(run.outcome, run.attempt, run.wall_s)
+
+
+def _identity(task: Task) -> tuple[object, ...]:
+    return (task.instance_sha256, task.method, task.solver, task.seed, task.options)
 
 
 def prepare(
@@ -125,7 +156,14 @@ def load(folder: str | os.PathLike[str]) -> tuple[list[Case], tuple[str, ...]]:
     for task in (task for found in lists for task in found.tasks):
         sha256 = task.instance_sha256
         if sha256 not in instances:
-            instances[sha256] = read_instance(instance_path(folder, sha256))
+            path = instance_path(folder, sha256)
+            instances[sha256] = read_instance(path)
+            if instances[sha256].sha256 != sha256:
+                raise InputError(
+                    f"{path}: holds another instance ({instances[sha256].name!r}, "
+                    f"{instances[sha256].sha256[:12]}), not the one of its name; remove it, and "
+                    "name the instances or the study file again"
+                )
         key = task_key(task, rules)
         cases.setdefault(key, Case(key, task, instances[sha256]))
     return list(cases.values()), modules

@@ -42,7 +42,7 @@ def task_key(task: Task, rules: Rules | None = None) -> str:
     """
     content = task.model_dump(mode="json", exclude={"instance_path", "tags"})
     rule = (heuristics() if rules is None else rules).get(task.method)
-    if rule is not None and "time_limit" not in option_names(rule):
+    if rule is not None and "time_limit" not in _options(rule):
         del content["time_limit_s"]
     content["versions"] = dict(_own_versions())
     if rule is not None:
@@ -59,11 +59,15 @@ def settled(task: Task, rules: Rules | None = None) -> Task:
     rule = (heuristics() if rules is None else rules).get(task.method)
     if rule is None:
         return task
-    known = option_names(rule)
+    known = _options(rule)
     defaults: dict[str, Any] = {"solver": None, "gap": 1e-4, "threads": 1, "deterministic": False}
     if "seed" not in known:
         defaults["seed"] = 0
     return task.model_copy(update=defaults)
+
+
+_options = functools.cache(option_names)
+"""Asked for every run of a batch, and a signature takes its time."""
 
 
 @functools.cache

@@ -14,8 +14,8 @@ from typing import Any
 
 from slackopt.batch.order import Order
 from slackopt.batch.worker import thread_variables
-from slackopt.batch.zygote import MESSAGE_BYTES
-from slackopt.errors import SlackoptError
+from slackopt.batch.zygote import MESSAGE_BYTES, read_message
+from slackopt.errors import InputError, SlackoptError
 
 START_S = 120.0
 """Seconds that importing everything may take (a network disk, a loaded machine)."""
@@ -74,7 +74,15 @@ class Launcher:
         self.link.setblocking(False)
 
     def start(self, number: int, order: Order) -> None:
-        """Start a run; messages about it carry this number."""
+        """Start a run; messages about it carry this number.
+
+        Raises
+        ------
+        InputError
+            If the order is too long to be sent.
+        OSError
+            If the process is gone.
+        """
         self._send({"do": "run", "id": number, "order": order.model_dump(mode="json")})
 
     def stop(self) -> None:
@@ -83,7 +91,10 @@ class Launcher:
             self._send({"do": "stop"})
 
     def messages(self) -> Iterator[Mapping[str, Any] | None]:
-        """Return the messages that are there; None if the process and all its runs are gone."""
+        """Return the messages that are there; None if the process and all its runs are gone.
+
+        One that can't be read is an empty message.
+        """
         while True:
             try:
                 data = self.link.recv(MESSAGE_BYTES)
@@ -91,7 +102,7 @@ class Launcher:
                 return
             except ConnectionError:
                 data = b""
-            yield json.loads(data) if data else None
+            yield (read_message(data) or {}) if data else None
             if not data:
                 return
 
@@ -107,7 +118,7 @@ class Launcher:
     def _send(self, message: Mapping[str, Any]) -> None:
         data = json.dumps(message).encode()
         if len(data) > MESSAGE_BYTES:
-            raise SlackoptError(f"the options of a run are larger than {MESSAGE_BYTES} bytes")
+            raise InputError(f"the options of a run are larger than {MESSAGE_BYTES} bytes")
         for _ in range(_SEND_TRIES):
             try:
                 self.link.send(data)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import select
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from slackopt.batch.claims import Claims
@@ -17,6 +18,7 @@ from slackopt.batch.launcher import Launcher
 from slackopt.batch.order import Order
 from slackopt.batch.outcome import unwatched_run
 from slackopt.batch.processes import signal_name
+from slackopt.batch.run import Outcome
 from slackopt.batch.store import write_run
 from slackopt.errors import InputError
 
@@ -45,7 +47,8 @@ class _Running:
     launcher: Launcher
     recorded: bool = False
     lost: str | None = None
-    seen: dict[str, Any] = field(default_factory=dict)
+    why: str | None = None
+    """Why it did not end as it should, where its watching process said so."""
 
 
 class LocalExecutor:
@@ -172,6 +175,10 @@ class _Loop:
             launcher.start(self.number, pending.order)
         except OSError:  # it just died: heard of in `listen`
             return
+        except InputError as error:
+            del self.running[self.number]
+            self.record(pending, "error", str(error))
+            return
         self.tell("started", pending, attempt=pending.order.attempt)
 
     def launcher(self, threads: int) -> Launcher:
@@ -194,19 +201,33 @@ class _Loop:
             for message in links[handle].messages():
                 if message is None:
                     self.restart(links[handle])
-                else:
+                    continue
+                try:
                     self.take(message)
+                except (KeyError, TypeError, ValueError):
+                    # Nobody knows whose it is. What counts is the record of each run.
+                    why = "a message of a process below the batch can't be read; it is passed over"
+                    self.tell("warning", None, why=why)
 
     def take(self, message: Mapping[str, Any]) -> None:
+        """Take in a message.
+
+        Raises
+        ------
+        KeyError, TypeError, ValueError
+            If it is none that a process below the batch sends.
+        """
+        event = message["event"]
         running = self.running.get(message.get("id", 0))
         if running is None:
             return
-        event = message["event"]
         facts = {name: value for name, value in message.items() if name not in ("id", "event")}
         if event == "recorded":
             self.disk_full = False
             if facts["outcome"] == "interrupted" and not self.stopping():
-                return  # by somebody else; it runs again when its process has ended
+                # By somebody else; it runs again when its process has ended.
+                running.why = str(facts.get("detail"))
+                return
             running.recorded = True
             self.tell("recorded", running.pending, **facts)
         elif event == "unwritten":
@@ -215,6 +236,11 @@ class _Loop:
             self.disk_full = True
         elif event == "lost":
             running.lost = str(facts.get("why"))
+        elif event == "failed":
+            running.why = str(facts.get("why"))
+        elif event == "refused":
+            del self.running[message["id"]]
+            self.record(running.pending, "error", f"its order was refused: {facts.get('why')}")
         elif event == "ended":
             self.ended(message["id"], int(message["status"]))
 
@@ -222,14 +248,34 @@ class _Loop:
         """Take note that the process that watched a run is gone."""
         running = self.running.pop(number)
         pending, key = running.pending, running.pending.order.key
-        if running.recorded:
+        if running.recorded or self.has_record(pending):
             self.claims.release(key)
         elif running.lost is not None:
             self.claims.release(key)
             self.tell("lost", pending, why=running.lost)
             self.broken = self.broken or running.lost
         else:
-            self.again(pending, f"its watching process was ended by {signal_name(status & 0x7F)}")
+            self.again(pending, running.why or f"its watching process {_ending(status)}")
+
+    def has_record(self, pending: Pending) -> bool:
+        """Whether a record came of which no message told: the file is what counts."""
+        there = stored(self.folder, pending.order.key)
+        if there is None or there.outcome == "interrupted" or there == pending.known:
+            return False
+        if there.attempt != pending.order.attempt:
+            return False
+        self.tell("recorded", pending, outcome=there.outcome, wall_s=there.wall_s)
+        return True
+
+    def record(self, pending: Pending, outcome: Outcome, why: str) -> None:
+        """Record a run that never began, or that nobody could watch to its end."""
+        try:
+            write_run(self.folder, unwatched_run(pending.order, outcome, why))
+            self.tell("recorded", pending, outcome=outcome, detail=why, wall_s=0.0)
+        except InputError as error:
+            self.tell("lost", pending, why=str(error))
+            self.broken = str(error)
+        self.claims.release(pending.order.key)
 
     def again(self, pending: Pending, why: str) -> None:
         """Run it again whose watching process was killed; record a crash if that goes on."""
@@ -238,16 +284,7 @@ class _Loop:
             self.tell("requeued", pending, why=why)
             self.queue.appendleft(pending)
             return
-        try:
-            write_run(
-                self.folder,
-                unwatched_run(pending.order, "crash", f"{why}, {pending.starts} times in a row"),
-            )
-            self.tell("recorded", pending, outcome="crash", detail=why, wall_s=0.0)
-        except InputError as error:
-            self.tell("lost", pending, why=str(error))
-            self.broken = str(error)
-        self.claims.release(pending.order.key)
+        self.record(pending, "crash", f"{why}, {pending.starts} times in a row")
 
     def restart(self, launcher: Launcher) -> None:
         """Start a process anew that was killed; the runs that it had are gone with it."""
@@ -255,7 +292,7 @@ class _Loop:
         launcher.close()
         for number in [n for n, found in self.running.items() if found.launcher is launcher]:
             running = self.running.pop(number)
-            if running.recorded:
+            if running.recorded or self.has_record(running.pending):
                 self.claims.release(running.pending.order.key)
             else:
                 self.again(running.pending, "the process that it was started from was killed")
@@ -284,3 +321,10 @@ class _Loop:
         facts.pop("key", None)
         with contextlib.suppress(BrokenPipeError):
             self.observer(Event(kind, key, task, facts))
+
+
+def _ending(status: int) -> str:
+    """Say how a process ended."""
+    if os.WIFSIGNALED(status):
+        return f"was ended by {signal_name(os.WTERMSIG(status))}"
+    return f"ended with exit code {os.waitstatus_to_exitcode(status)}, without a record of the run"

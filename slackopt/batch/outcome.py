@@ -11,14 +11,13 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
-from pydantic import ValidationError
-
 from slackopt.batch import worker
 from slackopt.batch.order import Order
 from slackopt.batch.processes import oom_kills, signal_name
 from slackopt.batch.run import Outcome, Run
 from slackopt.batch.store import take_checkpoint
 from slackopt.environment import environment, package_version
+from slackopt.errors import MOST_CHARACTERS, SlackoptError
 from slackopt.result import Result, StoppedBy
 
 _STOPPED_BY: dict[Outcome, StoppedBy] = {
@@ -37,7 +36,8 @@ class Ending:
     Attributes
     ----------
     cut
-        Why the warden ended it: ``time``, ``memory`` or ``stop``; None if it ended by itself.
+        Why the warden ended it: ``time``, ``memory``, ``stop`` or ``unreadable``; None if it ended
+        by itself.
     killed
         Whether SIGTERM was not enough.
     status
@@ -52,6 +52,8 @@ class Ending:
         The kernel's count when the run began.
     clean
         Whether all its processes are gone.
+    unreadable
+        What stood in the stream of messages that no worker writes; None if nothing did.
     """
 
     cut: str | None = None
@@ -63,6 +65,7 @@ class Ending:
     peak_rss_bytes: int = 0
     oom_kills: int | None = None
     clean: bool = True
+    unreadable: str | None = None
 
     def see(self, resident_bytes: int) -> None:
         """Take in a measurement of memory."""
@@ -72,12 +75,14 @@ class Ending:
 
 def make_run(order: Order, ending: Ending, started_at: str, wall_s: float) -> Run:
     """Make the record of a run that ended."""
-    result = _found(ending)
+    result = _found(order, ending)
     outcome, detail = _judge(order, ending, result, wall_s)
     if result is not None and outcome in _STOPPED_BY and outcome != "error":
         # What the process said of itself when it was cut short, or at its last checkpoint.
         notes = result.notes if detail is None else (*result.notes, f"{outcome}: {detail}")
         result = result.model_copy(update={"stopped_by": _STOPPED_BY[outcome], "notes": notes})
+    if detail is not None:
+        detail = cut(detail)
     if not ending.clean:
         detail = f"{detail or 'ended'}; a process of it could not be killed"
     signaled = os.WIFSIGNALED(ending.status)
@@ -101,13 +106,30 @@ def make_run(order: Order, ending: Ending, started_at: str, wall_s: float) -> Ru
     )
 
 
-def _found(ending: Ending) -> Result | None:
+def cut(text: str) -> str:
+    """Return a sentence of a length that fits into every message and table."""
+    return text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]}..."
+
+
+def _found(order: Order, ending: Ending) -> Result | None:
     """Return the result, or the last checkpoint."""
     for kind in (worker.RESULT, worker.CHECKPOINT):
-        if kind in ending.messages:
-            with contextlib.suppress(ValidationError):
-                return Result.model_validate_json(ending.messages[kind])
+        result = _read(order, ending.messages.get(kind))
+        if result is not None:
+            return result
     return None
+
+
+def _read(order: Order, data: bytes | None) -> Result | None:
+    """Return a result; None if there is none, or none of this task."""
+    if data is None:
+        return None
+    try:
+        result = Result.model_validate_json(data)
+    except (ValueError, SlackoptError):
+        return None
+    asked = (order.task.instance_sha256, order.task.method)
+    return result if (result.instance_sha256, result.method) == asked else None
 
 
 def _judge(
@@ -115,6 +137,13 @@ def _judge(
 ) -> tuple[Outcome, str | None]:
     """Return the outcome, and a sentence where there is something to say."""
     task, messages = order.task, ending.messages
+    if ending.unreadable is not None:
+        return "error", (
+            "something else than its messages stood in the stream to the process that watches it "
+            f"({ending.unreadable}); does the method write to file descriptors of others?"
+        )
+    if worker.RESULT in messages and _read(order, messages[worker.RESULT]) is None:
+        return "error", "what its process sent is no result of this task"
     finished = worker.RESULT in messages and result is not None and result.stopped_by != "signal"
     if finished and result is not None:
         if "error" in (result.status, result.stopped_by):
@@ -146,7 +175,7 @@ def _judge(
             return "out_of_memory", "a solver ran out of memory (std::bad_alloc)"
         return "crash", f"its process was ended by {signal_name(number)}"
     if worker.FAILED in messages:
-        return "error", messages[worker.FAILED].decode()
+        return "error", messages[worker.FAILED].decode(errors="replace")
     if result is not None and result.stopped_by == "signal" and worker.RESULT in messages:
         if order.scheduler is not None:  # it sends its signal to all processes of a job at once
             return _stopped(order, wall_s, how)
@@ -168,7 +197,8 @@ def _stopped(order: Order, wall_s: float, how: str) -> tuple[Outcome, str]:
 def unwatched_run(order: Order, outcome: Outcome, detail: str, log_tail: str = "") -> Run:
     """Make the record of a run that ended with the processes that watched it."""
     now = utc_now()
-    result = take_checkpoint(order.folder, order.key)
+    result = _read(order, take_checkpoint(order.folder, order.key))
+    detail = cut(detail)
     if result is not None:
         notes = (*result.notes, f"{outcome}: {detail}")
         result = result.model_copy(update={"stopped_by": _STOPPED_BY[outcome], "notes": notes})

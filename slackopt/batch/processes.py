@@ -55,6 +55,40 @@ def first_to_be_killed() -> None:
         Path("/proc/self/oom_score_adj").write_text("1000")
 
 
+_KEPT: set[int] = set()
+"""File descriptors that modules opened while they were imported."""
+
+
+def open_descriptors() -> set[int]:
+    """Return the file descriptors of this process above those of the standard streams."""
+    found = {int(name) for name in os.listdir("/proc/self/fd")}  # noqa: PTH208 - no path is needed
+    # That of the listing itself is in it, and closed by now.
+    return {handle for handle in found if handle > 2 and _is_open(handle)}
+
+
+def keep_open(handles: set[int]) -> None:
+    """Have `close_inherited` leave descriptors open that a module may need (a log, a table)."""
+    _KEPT.update(handles)
+
+
+def close_inherited(*needed: int) -> None:
+    """Close all descriptors but the standard streams, those named here and those of modules.
+
+    A run must not be able to write to what the processes that watch it speak through.
+    """
+    for handle in open_descriptors() - _KEPT - set(needed):
+        with contextlib.suppress(OSError):
+            os.close(handle)
+
+
+def _is_open(handle: int) -> bool:
+    try:
+        os.fstat(handle)
+    except OSError:
+        return False
+    return True
+
+
 def tree(pid: int) -> list[int]:
     """Return the ids of a process and of all below it."""
     found, todo = [], [pid]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from slackopt.errors import InputError
 from slackopt.records import MAX_INT, SCHEMA_VERSION, Count, Name, Record, Seconds, Sha256, Whole
@@ -19,7 +20,23 @@ FAILED: frozenset[Outcome] = frozenset(
 )
 """Outcomes that ``--retry failed`` runs again."""
 
-Moment = Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)$")]
+
+def _moment(text: str) -> str:
+    """Refuse a time that is in no calendar, or in none that tables of times can hold."""
+    try:
+        year = datetime.fromisoformat(text).year
+    except ValueError as error:
+        raise ValueError(f"must be a time, and {error}") from None
+    if not 1970 <= year <= 2261:
+        raise ValueError("must be a time of the years 1970 to 2261")
+    return text
+
+
+Moment = Annotated[
+    str,
+    Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|\+00:00)$"),
+    AfterValidator(_moment),
+]
 
 
 class Task(Record):

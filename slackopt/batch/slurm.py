@@ -229,8 +229,9 @@ class _Watch:
         """Find the jobs of earlier batches on this folder that are still in the queue."""
         known: dict[str, str] = {}
         for path in sorted(self.home.glob("job-*.json")):
-            with contextlib.suppress(OSError, ValueError):
-                known.update(json.loads(path.read_text()))
+            with contextlib.suppress(OSError, ValueError, TypeError, RecursionError):
+                found = json.loads(path.read_text())
+                known.update({str(key): str(job) for key, job in found.items()})
         active = queued({job.partition("_")[0] for job in known.values()})
         for key, job in known.items():
             if key in self.waiting and job in active:

@@ -17,7 +17,6 @@ from pathlib import Path
 from slackopt.batch.run import Run
 from slackopt.errors import InputError
 from slackopt.files import read_record, write_record
-from slackopt.result import Result
 
 CHECKPOINTS = "checkpoints"
 RUNS = "runs"
@@ -36,11 +35,11 @@ def checkpoint_path(folder: str | os.PathLike[str], key: str) -> Path:
     return Path(folder) / CHECKPOINTS / f"{key}.json"
 
 
-def take_checkpoint(folder: str | os.PathLike[str], key: str) -> Result | None:
-    """Return what a run had found that ended without a record; None if nothing."""
+def take_checkpoint(folder: str | os.PathLike[str], key: str) -> bytes | None:
+    """Return what a run had found, as it sent it, that ended without a record; None if nothing."""
     try:
-        return Result.model_validate_json(checkpoint_path(folder, key).read_bytes())
-    except (OSError, ValueError):
+        return checkpoint_path(folder, key).read_bytes()
+    except OSError:
         return None
 
 

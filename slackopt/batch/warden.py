@@ -83,7 +83,7 @@ class _Warden:
             late = self._reason(begun)
             if ending.cut is None and late is not None:
                 ending.cut = late
-                grace = 0.0 if late == "memory" else order.stop_grace_s
+                grace = 0.0 if late in ("memory", "unreadable") else order.stop_grace_s
                 kill_at = time.monotonic() + grace
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGTERM if grace else signal.SIGKILL)
@@ -104,6 +104,8 @@ class _Warden:
         ending.status = status
         ending.peak_rss_bytes = max(ending.peak_rss_bytes, usage.ru_maxrss * 1024)
         self._drain([stream for stream in streams if stream != wake], messages, log)
+        if self._inbox and ending.cut is None and not os.WIFSIGNALED(status):
+            self._give_up("it ends in the middle of a message")
         ending.clean = processes.kill_descendants()
         for handle in (messages, log):
             os.close(handle)
@@ -151,6 +153,8 @@ class _Warden:
     def _reason(self, begun: float) -> str | None:
         """Why the run must end now, if it must."""
         order = self.order
+        if self.ending.unreadable is not None:
+            return "unreadable"
         limit = order.task.memory_limit_bytes
         if limit is not None and self.ending.resident_bytes > limit:
             return "memory"
@@ -189,16 +193,27 @@ class _Warden:
             return None
         if stream == log:
             self.ending.log = (self.ending.log + data)[-LOG_BYTES:]
-        elif stream == messages:
+        elif stream == messages and self.ending.unreadable is None:
             self._inbox += data
             self._take_messages()
         return len(data)
+
+    def _give_up(self, why: str) -> None:
+        """Read no more messages: something else than the worker has written into their stream."""
+        self.ending.unreadable = why
+        self._inbox.clear()
 
     def _take_messages(self) -> None:
         """Keep the last whole message of every kind."""
         header = worker.HEADER
         while len(self._inbox) >= header.size:
             kind, length = header.unpack_from(self._inbox)
+            if kind not in worker.KINDS:
+                self._give_up(f"a message of kind {kind!r}")
+                return
+            if length > worker.MAX_MESSAGE_BYTES:
+                self._give_up(f"a message of {length} bytes")
+                return
             end = header.size + length
             if len(self._inbox) < end:
                 return

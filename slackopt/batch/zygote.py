@@ -28,12 +28,29 @@ from typing import Any
 
 from slackopt.batch.order import Order
 from slackopt.batch.outcome import machine
-from slackopt.batch.processes import adopt_orphans, die_with_parent, kill_descendants
+from slackopt.batch.processes import (
+    adopt_orphans,
+    die_with_parent,
+    keep_open,
+    kill_descendants,
+    open_descriptors,
+)
 from slackopt.batch.scratch import scratch_root, sweep
 from slackopt.batch.warden import watch
+from slackopt.errors import SlackoptError, named, told
 
 MESSAGE_BYTES = 1 << 17
 """Longest message."""
+
+
+def read_message(data: bytes) -> dict[str, Any] | None:
+    """Read a message of the batch, or of a process below it; None if it is none."""
+    try:
+        message = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    return message if isinstance(message, dict) else None
+
 
 _END_PATIENCE_S = 12.0
 """Seconds after the batch's death until runs that don't end are killed with their wardens."""
@@ -51,8 +68,10 @@ def main(arguments: list[str]) -> int:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, signal.SIG_IGN)
     adopt_orphans()
+    ours = open_descriptors()
     for module in arguments[1:]:
         importlib.import_module(module)
+    keep_open(open_descriptors() - ours)
     machine()  # asked for by every run
     gc.collect()
     gc.freeze()
@@ -84,14 +103,20 @@ class _Zygote:
                 data = self.link.recv(MESSAGE_BYTES)
                 if not data:
                     break
-                self.take(json.loads(data))
+                self.take(read_message(data) or {})
         self.end()
 
     def take(self, message: Mapping[str, Any]) -> None:
         """Carry out what the batch asks for."""
-        if message["do"] == "run":
-            self.start(message["id"], Order.model_validate_json(json.dumps(message["order"])))
-        elif message["do"] == "stop":
+        if message.get("do") == "run":
+            try:
+                order = Order.model_validate_json(json.dumps(message.get("order")))
+            except (ValueError, SlackoptError) as error:
+                # The order of one run: the others go on.
+                self.tell({"id": message.get("id"), "event": "refused", "why": told(error)})
+            else:
+                self.start(message["id"], order)
+        elif message.get("do") == "stop":
             self.signal_all(signal.SIGTERM)
 
     def start(self, number: int, order: Order) -> None:
@@ -111,8 +136,8 @@ class _Zygote:
             code = watch(order, lambda message: self.tell({"id": number, **message}))
         except BaseException as error:
             traceback.print_exc()
-            why = " ".join(f"{type(error).__name__}: {error}".split())
-            self.tell({"id": number, "event": "lost", "why": f"the watching process failed: {why}"})
+            why = f"the watching process failed: {named(error)}"
+            self.tell({"id": number, "event": "failed", "why": why})
         finally:
             os._exit(code)
 
@@ -148,8 +173,12 @@ class _Zygote:
 
     def tell(self, message: Mapping[str, Any]) -> None:
         """Send a message to the batch; one that is dead gets none."""
+        # ASCII, whatever the texts in it: json.dumps writes everything else as an escape.
+        data = json.dumps(message).encode()
+        if len(data) > MESSAGE_BYTES:  # never seen; cut off, so that it can't be read
+            data = data[:MESSAGE_BYTES]
         with contextlib.suppress(OSError):
-            self.link.send(json.dumps(message).encode())
+            self.link.send(data)
 
 
 if __name__ == "__main__":

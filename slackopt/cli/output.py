@@ -15,6 +15,7 @@ from typing import Any
 from rich.console import Console, Group, RenderableType
 from rich.measure import Measurement
 from rich.table import Table
+from rich.text import Text
 
 DEFAULT_WIDTH = 120
 """Columns of human output where standard output is no terminal and COLUMNS isn't set."""
@@ -127,6 +128,9 @@ def natural_width(view: RenderableType) -> int:
     """
     if isinstance(view, Group):
         return max((natural_width(part) for part in view.renderables), default=0)
+    if hasattr(view, "__rich_measure__") and not isinstance(view, Table | Text):
+        console = Console(width=10_000)
+        return Measurement.get(console, console.options, view).minimum
     if not isinstance(view, Table) or not all(column.no_wrap for column in view.columns):
         return 0
     console = Console(width=10_000)

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from slackopt.analysis.reading import RunSummary, read_run_summaries
+from slackopt.analysis.reading import read_run_summaries
+from slackopt.batch.summary import RunSummary
 from slackopt.environment import package_version
 from slackopt.errors import InputError, SlackoptError
 from slackopt.files import BEST, check_writable, read_instance

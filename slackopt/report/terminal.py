@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import pandas as pd
-from rich import box
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from slackopt.report.columns import (
@@ -20,6 +18,7 @@ from slackopt.report.columns import (
     shown_table,
 )
 from slackopt.report.contents import Report
+from slackopt.report.grid import Column, Grid
 from slackopt.tables import printable
 
 
@@ -37,26 +36,21 @@ def report_view(report: Report, names: Sequence[str]) -> RenderableType:
     return Group(*parts)
 
 
-def _table(table: pd.DataFrame, columns: Mapping[str, Shown]) -> Table:
+def _table(table: pd.DataFrame, columns: Mapping[str, Shown]) -> Grid:
     kept, cells = shown_table(table, columns)
-    made = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0), pad_edge=False)
-    for how in kept.values():
-        header = how.header.replace(", ", "\n") + (f"\n{how.unit}" if how.unit else "")
-        made.add_column(
-            header,
-            justify="left" if how.is_text else "right",
-            vertical="bottom",
-            no_wrap=columns is not FAILURES or not how.is_text,
-            overflow="fold",
-        )
+    made = [
+        Column(how.header.split(", ") + ([how.unit] if how.unit else []), how.is_text)
+        for how in kept.values()
+    ]
     names = list(kept)
-    group = names.index("instance") if "instance" in names else None
-    rows = [list(row) for row in cells.itertuples(index=False)]
-    for i, row in enumerate(rows):
-        last = i + 1 == len(rows)
-        ends = group is not None and not last and rows[i + 1][group] != row[group]
-        made.add_row(*(Text(printable(cell)) for cell in row), end_section=ends)
-    return made
+    group = names.index("instance") if "instance" in names and columns is not FAILURES else None
+    rows = [[printable(cell) for cell in row] for row in cells.itertuples(index=False)]
+    ends = (
+        ()
+        if group is None
+        else (i for i in range(len(rows) - 1) if rows[i][group] != rows[i + 1][group])
+    )
+    return Grid(made, rows, frozenset(ends), wrap=columns is FAILURES)
 
 
 def _legend(lines: Sequence[str]) -> list[Text]:

@@ -51,10 +51,10 @@ def test_what_is_no_time_is_refused(values: list[float]) -> None:
         shifted_geometric_mean([1.0], -1)
 
 
-def test_quantiles_and_the_median() -> None:
+def test_quantiles() -> None:
     column = np.array([[4.0], [1.0], [np.inf], [2.0]])
     assert share_quantile(column, 0.25) == [1.0]
-    assert share_quantile(column, 0.5) == [3.0]  # the median
+    assert share_quantile(column, 0.5) == [2.0]  # two of four; no half is within a mean of 2 and 4
     assert share_quantile(column, 0.51) == [4.0]
     assert share_quantile(column, 1) == [np.inf]
     assert share_quantile(np.array([[4.0], [np.inf]]), 0.5) == [4.0]
@@ -62,3 +62,23 @@ def test_quantiles_and_the_median() -> None:
     assert share_quantile(ten, 0.9) == [9.0]
     with pytest.raises(InputError, match="share"):
         share_quantile(ten, 0)
+
+
+REACHED = st.one_of(st.integers(0, 9).map(float), st.just(math.inf))
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(REACHED, min_size=1, max_size=9), st.integers(1, 20).map(lambda k: k / 20))
+def test_a_quantile_is_the_least_value_that_the_share_stays_within(
+    values: list[float], share: float
+) -> None:
+    (found,) = share_quantile(np.array(values)[:, np.newaxis], share)
+
+    def within(value: float) -> bool:
+        return (
+            sum(other <= value for other in values) >= round(share * 20) / 20 * len(values) - 1e-9
+        )
+
+    assert found in values
+    assert within(found)
+    assert not any(within(value) for value in values if value < found)

@@ -112,7 +112,11 @@ def test_a_rerun_skips_what_is_there(bad_methods: str, tiny_file: Path, tmp_path
     # One event a line.
     logs = sorted((folder / "logs").iterdir())
     lines = [json.loads(line) for path in logs for line in path.read_text().splitlines()]
-    assert {line["event"] for line in lines} == {"batch", "started", "recorded", "end"}
+    kinds = {line["event"] for line in lines}
+    assert kinds == {"batch", "started", "recorded", "end", "warning"}
+    (warned,) = [line["why"] for line in lines if line["event"] == "warning"]
+    assert str(run_path(folder, asked[0].key)) in warned
+    assert warned.endswith("; it is run again")
     assert all({"key", "outcome", "wall_s"} <= set(x) for x in lines if x["event"] == "recorded")
 
 
