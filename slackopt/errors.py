@@ -104,3 +104,10 @@ class CheckError(SlackoptError):
     def __init__(self, failures: Sequence[str]) -> None:
         super().__init__("; ".join(failures))
         self.failures = tuple(failures)
+
+
+class MendedWarning(UserWarning):
+    """Something in a trace or a model is wrong or unusual; the graph was made all the same.
+
+    The sentence names the place, how much it is about, and what was done.
+    """

@@ -11,7 +11,7 @@ import tempfile
 import zlib
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import IO, Any, NoReturn, TypeVar, cast
 
 from pydantic import ValidationError
 
@@ -31,6 +31,8 @@ BEST = "best.json"
 
 MAX_FILE_BYTES = 2 * 2**30
 """Largest file read, after decompression: a guard against gzip bombs."""
+
+_CHUNK = 2**20
 
 
 def read_record(path: str | os.PathLike[str], *kinds: type[RecordT]) -> RecordT:
@@ -201,8 +203,8 @@ def read_text(path: str | os.PathLike[str]) -> str:
         with Path(path).open("rb") as raw:
             zipped = raw.read(2) == b"\x1f\x8b"
             raw.seek(0)
-            stream = gzip.GzipFile(fileobj=raw) if zipped else raw
-            data = stream.read(MAX_FILE_BYTES + 1)
+            stream = cast("IO[bytes]", gzip.GzipFile(fileobj=raw)) if zipped else raw
+            data = _read_up_to(stream, MAX_FILE_BYTES + 1)
     except FileNotFoundError:
         raise InputError(f"{path}: no such file") from None
     except EOFError:
@@ -217,6 +219,15 @@ def read_text(path: str | os.PathLike[str]) -> str:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not UTF-8 text (byte {error.start})") from None
+
+
+def _read_up_to(stream: IO[bytes], limit: int) -> bytes:
+    """Read at most `limit` bytes; asked for at once, so many would be reserved for any file."""
+    parts, left = [], limit
+    while left and (part := stream.read(min(left, _CHUNK))):
+        parts.append(part)
+        left -= len(part)
+    return b"".join(parts)
 
 
 def _parse(path: str | os.PathLike[str], text: str) -> dict[str, Any]:

@@ -42,11 +42,14 @@ class Assembly:
         As in a graph.
     counts
         For the provenance: numbers and bytes of saved activations, inputs and statics.
+    left_out
+        What was found and is no op of the graph, by reason.
     """
 
     ops: tuple[Op, ...]
     tensors: tuple[Tensor, ...]
     counts: dict[str, Any]
+    left_out: dict[str, list[Use]]
 
 
 def assemble(
@@ -73,7 +76,10 @@ def assemble(
         Whether ops that draw random numbers may run twice.
     """
     statics = _statics(uses, optimizer_storages)
-    uses, layers = _without_head(uses, layers, statics)
+    first = _first_needed(uses, statics)
+    left_out = {"before the forward pass": list(uses[:first])}
+    uses, layers = uses[first:], layers[first:]
+    left_out["communication"] = [use for use in uses if _moves_statics_only(use, statics)]
     drafts = _drafts(uses, layers, statics, duration, restore_random_state=restore_random_state)
     names = _tensor_names(drafts)
     tensors = _tensors(drafts, names)
@@ -90,16 +96,14 @@ def assemble(
         )
         for draft in drafts
     )
-    return Assembly(ops, tensors, _counts(drafts, statics))
+    return Assembly(ops, tensors, _counts(drafts, statics), left_out)
 
 
-def _without_head(
-    uses: Sequence[Use], layers: Sequence[str], statics: set[Storage]
-) -> tuple[Sequence[Use], Sequence[str]]:
-    """Leave out the ops at the start that nothing later in the step depends on.
+def _first_needed(uses: Sequence[Use], statics: set[Storage]) -> int:
+    """Return the position of the first op that something later in the step depends on.
 
-    These are remains of the step before: metrics, gradient clipping, an optimizer that the trace
-    does not mark, the synchronisation of buffers.
+    Those before it are remains of the step before: metrics, gradient clipping, an optimizer that
+    the trace does not mark, the synchronisation of buffers.
     """
     needed: set[Storage] = set()
     first = len(uses)
@@ -108,7 +112,17 @@ def _without_head(
         if use.backward or not needed.isdisjoint((*use.makes, *use.overwrites)):
             needed.update(storage for storage in use.reads if storage not in statics)
             first = i
-    return uses[first:], layers[first:]
+    return first
+
+
+def _moves_statics_only(use: Use, statics: set[Storage]) -> bool:
+    """Whether an op is communication that touches no activation."""
+    touched = (*use.reads, *use.makes)
+    return _communicates(use) and all(storage in statics for storage in touched)
+
+
+def _communicates(use: Use) -> bool:
+    return any(is_communication(node.name) for node in use.calls)
 
 
 def _statics(uses: Sequence[Use], optimizer_storages: frozenset[int]) -> set[Storage]:
@@ -190,8 +204,7 @@ def _drafts(
         reads = [storage for storage in use.reads if storage not in statics]
         makes = [storage for storage in use.makes if storage not in statics]
         overwrites = [storage for storage in use.overwrites if storage not in statics]
-        communicates = any(is_communication(node.name) for node in use.calls)
-        if communicates and not (reads or makes):
+        if _moves_statics_only(use, statics):
             continue
         draft = _Draft(
             name=f"{short_name(use.node.name)} {use.node.id}",
@@ -200,7 +213,7 @@ def _drafts(
             duration_ns=duration(use),
             workspace_bytes=sum(use.temporary.values()),
             recomputable=not (
-                communicates
+                _communicates(use)
                 or use.off_device
                 or any(storage in statics for storage in use.overwrites)
                 or (not restore_random_state and any(node.random for node in use.calls))

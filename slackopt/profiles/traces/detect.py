@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 
 from slackopt.errors import InputError
-from slackopt.profiles.traces.source import Replayed, open_trace
+from slackopt.profiles.traces.source import Replayed, first_bytes, open_trace
 from slackopt.profiles.traces.streaming import json_events, syntax
 
 EXECUTION_TRACE = "execution-trace"
@@ -53,20 +53,23 @@ def detect_format(path: str) -> str:
         If it is none of them, saying what it seems to be.
     """
     with open_trace(path, whole=False) as stream:
-        head = stream.read(_HEAD) or b""
-        start = head.lstrip(b"\xef\xbb\xbf \t\r\n")
+        head = first_bytes(stream, _HEAD)
+        start = head.lstrip(b" \t\r\n")
         if not start:
             raise InputError(f"{path}: is empty")
         if start[:1] == b"{":
             with syntax(path, stream):
+                stream.check_depth(head)
                 return _json_format(path, Replayed(head, stream))
         if start[:1] == b"[":
             raise InputError(
-                f"{path}: is a JSON list; a trace is a JSON object. Formats: {', '.join(FORMATS)}"
+                f"{path}: is a JSON list, as the profiler of old PyTorch (torch.autograd.profiler) "
+                f"writes; a trace is a JSON object. Formats: {', '.join(FORMATS)}"
             )
         # A table begins with a header, after comments if it has any.
         header = next((line for line in start.splitlines() if line[:1] != b"#"), b"")
-        if (b"," in header and _is_text(header)) or (not header and start[:1] == b"#"):
+        separated = any(sign in header for sign in (b",", b";", b"\t"))
+        if (separated and _is_text(header)) or (not header and start[:1] == b"#"):
             return CSV
     raise InputError(f"{path}: is no format known here; formats: {', '.join(FORMATS)}")
 
@@ -89,6 +92,6 @@ def _json_format(path: str, stream: io.RawIOBase) -> str:
 
 def _is_text(line: bytes) -> bool:
     try:
-        return line.decode("utf-8").isprintable()
+        return line.decode("utf-8").replace("\t", "").isprintable()
     except UnicodeDecodeError:
         return False

@@ -7,6 +7,7 @@ from typing import Any
 
 from slackopt.errors import InputError
 from slackopt.graph import Graph
+from slackopt.profiles.traces.accounting import account
 from slackopt.profiles.traces.assemble import assemble
 from slackopt.profiles.traces.nodes import Node
 from slackopt.profiles.traces.steps import (
@@ -63,14 +64,16 @@ def graph_of_nodes(
     if device is None:
         raise InputError(f"{path}: {chosen.label} has no tensor")
     uses = follow(window, flags, device)
+    duration = durations(device)
     assembly = assemble(
         uses,
-        duration=durations(device),
+        duration=duration,
         layers=_layers(uses, window, kept, context),
         optimizer_storages=_optimizer_storages(nodes, context, device),
         restore_random_state=restore_random_state,
     )
     _check(path, chosen, assembly.counts)
+    calls = account(f"{path}: {chosen.label}", window, uses, assembly.left_out, duration)
     return Graph(
         name=name,
         ops=assembly.ops,
@@ -82,6 +85,7 @@ def graph_of_nodes(
             "device": device,
             "random_state_restored": restore_random_state,
             "counted": assembly.counts,
+            "calls": calls,
         },
     )
 

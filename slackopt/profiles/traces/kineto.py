@@ -14,14 +14,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from slackopt.errors import InputError
+from slackopt.profiles.traces.device_events import NO_ID, DeviceEvent, device_times
 from slackopt.profiles.traces.fields import Entry, shown
+from slackopt.profiles.traces.mending import nested
 from slackopt.profiles.traces.streaming import json_entries
 from slackopt.records import MAX_DURATION_NS
 
 _HOST = ("cpu_op", "user_annotation")
 _DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")
 _MEMORY = "[memory]"
-_NO_ID = -1
+_WINDOW_END = "Record Window End"
+_OLD = ("Operator", "Kernel", "Memcpy", "Memset", "Runtime")
+_TOO_OLD = "the trace is of a PyTorch that is too old; record it again with PyTorch 2.1 or newer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,16 +80,19 @@ class KinetoTrace:
     Attributes
     ----------
     calls
-        In the order of the file.
+        By their starts; on each thread, none ends after the call that made it.
     device_ns
         Time of kernels, copies and fills on a device, summed by the external id of the call that
         launched them.
+    device_counts
+        For the provenance: number and time of those events, and what was cut or left out.
     memory
         Allocations and releases, in the order of the file.
     """
 
     calls: list[HostCall] = field(default_factory=list)
     device_ns: dict[int, int] = field(default_factory=dict)
+    device_counts: dict[str, Any] = field(default_factory=dict)
     memory: list[MemoryEvent] = field(default_factory=list)
 
 
@@ -99,20 +106,23 @@ def read_kineto(path: str) -> KinetoTrace:
     """
     trace = KinetoTrace()
     texts: dict[str, str] = {}
+    events: list[DeviceEvent] = []
+    window_end_ns = None
     found = False
     for i, value in enumerate(json_entries(path, "traceEvents.item")):
         found = True
         event = Entry(path, f"traceEvents[{i}]", value)
         phase, category = event.text("ph"), event.text("cat", default="")
+        if category in _OLD:
+            raise event.wrong("cat", f"is {category!r}, now 'cpu_op' or 'kernel': {_TOO_OLD}")
         if phase == "X" and category in _HOST:
             trace.calls.append(_host_call(event, i, texts, annotation=category != "cpu_op"))
         elif phase == "X" and category in _DEVICE:
-            arguments = _arguments(event)
-            external = arguments.integer("External id", default=_NO_ID, minimum=_NO_ID)
-            time = _duration_ns(event)
-            trace.device_ns[external] = trace.device_ns.get(external, 0) + time
+            events.append(_device_event(event, i, texts))
         elif phase == "i" and event.text("name", default="") == _MEMORY:
             trace.memory.append(_memory_event(event, i))
+        elif phase == "i" and event.text("name", default="") == _WINDOW_END:
+            window_end_ns = max(window_end_ns or 0, _begin_ns(event))
     if not found:
         raise InputError(
             f"{path}: field 'traceEvents' is missing or empty; is it a PyTorch profiler trace?"
@@ -121,12 +131,11 @@ def read_kineto(path: str) -> KinetoTrace:
         raise InputError(
             f"{path}: traceEvents: no event of category 'cpu_op'; record with ProfilerActivity.CPU"
         )
-    lost, total = trace.device_ns.get(_NO_ID, 0), sum(trace.device_ns.values())
-    if 2 * lost > total:
-        raise InputError(
-            f"{path}: traceEvents: {lost} of {total} ns on the device are events without "
-            "'External id' in their args, so they belong to no call; record with "
-            "ProfilerActivity.CPU and ProfilerActivity.CUDA together"
+    trace.calls = nested(path, trace.calls)
+    if events:
+        known = {call.external_id for call in trace.calls} - {NO_ID}
+        trace.device_ns, trace.device_counts = device_times(
+            path, events, known=known, window_end_ns=window_end_ns
         )
     return trace
 
@@ -142,6 +151,10 @@ def _duration_ns(event: Entry) -> int:
     return time
 
 
+def _begin_ns(event: Entry) -> int:
+    return round(event.number("ts") * 1000)
+
+
 def _thread(event: Entry) -> tuple[str, str]:
     found = []
     for key in ("pid", "tid"):
@@ -154,7 +167,7 @@ def _thread(event: Entry) -> tuple[str, str]:
 
 def _host_call(event: Entry, index: int, texts: dict[str, str], *, annotation: bool) -> HostCall:
     arguments = _arguments(event)
-    begin, name = round(event.number("ts") * 1000), event.text("name")
+    begin, name = _begin_ns(event), event.text("name")
     shapes, dtypes = _inputs(arguments)
     return HostCall(
         event=index,
@@ -163,7 +176,7 @@ def _host_call(event: Entry, index: int, texts: dict[str, str], *, annotation: b
         thread=_thread(event),
         begin_ns=begin,
         end_ns=begin + _duration_ns(event),
-        external_id=arguments.integer("External id", default=-1, minimum=-1),
+        external_id=arguments.integer("External id", default=NO_ID, minimum=NO_ID),
         record_id=arguments.integer("Record function id", default=-1, minimum=-1),
         sequence=arguments.integer("Sequence number", default=-1, minimum=-1),
         shapes=shapes,
@@ -189,14 +202,33 @@ def _inputs(arguments: Entry) -> tuple[tuple[tuple[int, ...], ...], tuple[str, .
     return tuple(shapes), tuple(dtypes)
 
 
+def _device_event(event: Entry, index: int, texts: dict[str, str]) -> DeviceEvent:
+    arguments = _arguments(event)
+    begin, name = _begin_ns(event), event.text("name", default="")
+    device, stream = (
+        arguments.value[key] if isinstance(arguments.value.get(key), int) else at
+        for key, at in zip(("device", "stream"), _thread(event), strict=True)
+    )
+    return DeviceEvent(
+        event=index,
+        name=texts.setdefault(name, name),
+        stream=(str(device), str(stream)),
+        begin_ns=begin,
+        end_ns=begin + _duration_ns(event),
+        external_id=arguments.integer("External id", default=NO_ID, minimum=NO_ID),
+    )
+
+
 def _memory_event(event: Entry, index: int) -> MemoryEvent:
     arguments = _arguments(event)
+    if "Addr" not in arguments.value:
+        raise arguments.wrong("Addr", f"is missing: {_TOO_OLD}")
     kind = arguments.integer("Device Type", default=0)
     number = arguments.integer("Device Id", default=-1, minimum=-1)
     return MemoryEvent(
         event=index,
         thread=_thread(event),
-        time_ns=round(event.number("ts") * 1000),
+        time_ns=_begin_ns(event),
         address=arguments.integer("Addr"),
         size_bytes=arguments.integer("Bytes", minimum=-(2**62)),
         device="cpu" if kind == 0 else f"device {kind}:{number}",

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
 from slackopt.errors import InputError
 from slackopt.graph import Graph
+from slackopt.profiles.traces.device_events import DeviceLedger
+from slackopt.profiles.traces.fields import shown
 from slackopt.profiles.traces.from_nodes import graph_of_nodes
 from slackopt.profiles.traces.kineto import HostCall, KinetoTrace, MemoryEvent
 from slackopt.profiles.traces.nodes import Node, TensorRef
@@ -131,7 +133,7 @@ def graph_of_profile(
     return graph_of_nodes(
         path,
         nodes,
-        durations=lambda _: _durations(frames, trace),
+        durations=lambda _: _Durations(path, frames, trace),
         name=name,
         step=step,
         restore_random_state=restore_random_state,
@@ -139,6 +141,7 @@ def graph_of_profile(
             **provenance,
             "times": f"measured by the profiler on the {where}",
             "dataflow": "inferred: allocations are recorded, reads are matched by size",
+            **({"device_events": trace.device_counts} if trace.device_counts else {}),
         },
     )
 
@@ -166,7 +169,7 @@ def _frames(calls: Sequence[HostCall]) -> list[_Frame]:
     """Nest the calls of each thread by their times."""
     stacks: dict[tuple[str, str], list[_Frame]] = {}
     frames: list[_Frame] = []
-    for call in sorted(calls, key=lambda call: (call.begin_ns, -call.end_ns, call.event)):
+    for call in calls:
         stack = stacks.setdefault(call.thread, [])
         while stack and stack[-1].call.end_ns <= call.begin_ns:
             stack.pop()
@@ -310,14 +313,21 @@ def _node(frame: _Frame) -> Node:
     )
 
 
-def _durations(frames: Sequence[_Frame], trace: KinetoTrace) -> Callable[[Use], int]:
-    calls = {frame.id: frame.call for frame in frames}
+class _Durations:
+    """Times of ops, by the external ids of their calls or by the calls' own times."""
 
-    def duration(use: Use) -> int:
-        if not trace.device_ns:
-            own = calls[use.node.id]
+    def __init__(self, path: str, frames: Sequence[_Frame], trace: KinetoTrace) -> None:
+        self._calls = {frame.id: frame.call for frame in frames}
+        self._on_device = bool(trace.device_ns)
+        self._ledger = DeviceLedger(path, trace.device_ns)
+
+    def __call__(self, use: Use) -> int:
+        own = self._calls[use.node.id]
+        if not self._on_device:
             return max(1, own.end_ns - own.begin_ns)
-        externals = {calls[node.id].external_id for node in use.calls}
-        return max(1, sum(trace.device_ns.get(external, 0) for external in externals))
+        externals = (self._calls[node.id].external_id for node in use.calls)
+        return max(1, self._ledger.take(externals, f"traceEvents[{own.event}] ({shown(own.name)})"))
 
-    return duration
+    def left(self, nodes: Sequence[Node]) -> dict[int, int]:
+        """Return the time on the device that belongs to these calls and was given to no op."""
+        return self._ledger.left(self._calls[node.id].external_id for node in nodes)

@@ -214,9 +214,12 @@ def _execution_trace(source: _Source) -> Graph:
 
     else:
         source.refuse(accelerator=source.accelerator)
-        measured = MeasuredDurations(source.path, source.durations, read_kineto(source.durations))
+        profile = read_kineto(source.durations)
+        measured = MeasuredDurations(source.path, source.durations, profile)
         where = "device" if measured.on_device else "host"
         provenance |= {"times": f"measured by the profiler on the {where}"}
+        if profile.device_counts:
+            provenance["device_events"] = profile.device_counts
 
         def durations(device: str) -> Callable[[Use], int]:
             del device

@@ -1,4 +1,4 @@
-"""Opens trace files, plain, gzipped or in a tar archive: streamed, never beyond stated limits."""
+"""Opens trace files, plain, gzipped or in an archive: streamed, never beyond stated limits."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import gzip
 import io
 import os
 import tarfile
+import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,7 +27,9 @@ MAX_DEPTH = 10_000
 _CHUNK = 2**16
 _DEPTH_STEP = 2**13
 _GZIP = b"\x1f\x8b"
+_ZIP = (b"PK\x03\x04", b"PK\x05\x06")
 _TAR_MAGIC, _TAR_MAGIC_AT = b"ustar", 257
+_BOM, _UTF16 = b"\xef\xbb\xbf", (b"\xff\xfe", b"\xfe\xff")
 
 
 class BoundedStream(io.RawIOBase):
@@ -38,19 +41,21 @@ class BoundedStream(io.RawIOBase):
         What is read.
     path
         Named in errors.
+    skipped
+        Bytes of the file before the first that is handed out.
 
     Attributes
     ----------
     position
-        Bytes handed out so far.
+        Bytes handed out so far, those skipped at the start included.
     is_json
         Set it to have the nesting of brackets limited, too.
     """
 
-    def __init__(self, inner: IO[bytes], path: str) -> None:
+    def __init__(self, inner: IO[bytes], path: str, *, skipped: int = 0) -> None:
         super().__init__()
         self._inner, self._path = inner, path
-        self.position = self._marked = 0
+        self.position = self._marked = skipped
         self.is_json = False
         self._depth = 0
 
@@ -79,29 +84,40 @@ class BoundedStream(io.RawIOBase):
                 f"before byte {self.position}; refused"
             )
         if self.is_json:
-            self._check_depth(data)
+            self.check_depth(data)
         view[: len(data)] = data
         return len(data)
 
-    def _check_depth(self, data: bytes) -> None:
+    def check_depth(self, data: bytes) -> None:
+        """Count the brackets of JSON that was just handed out; `is_json` has all of it counted."""
         # Brackets within strings are counted too. They are mostly balanced, and the limit is far
         # above any trace, so that this cheap count is enough of a guard.
+        start = self.position - len(data)
         for begin in range(0, len(data), _DEPTH_STEP):
             part = data[begin : begin + _DEPTH_STEP]
             opened = part.count(b"[") + part.count(b"{")
-            self._depth = max(0, self._depth + opened - part.count(b"]") - part.count(b"}"))
-            if self._depth > MAX_DEPTH:
+            deepest = self._depth + opened
+            if deepest > MAX_DEPTH:
+                self._find_depth(part, start + begin)
+            self._depth = max(0, deepest - part.count(b"]") - part.count(b"}"))
+
+    def _find_depth(self, part: bytes, start: int) -> None:
+        depth = self._depth
+        for at, sign in enumerate(part):
+            depth = max(0, depth + (sign in b"[{") - (sign in b"]}"))
+            if depth > MAX_DEPTH:
                 raise InputError(
                     f"{self._path}: not JSON that can be read: it is nested more than {MAX_DEPTH} "
-                    f"deep (near byte {self.position})"
+                    f"deep (near byte {start + at})"
                 )
 
 
 @contextmanager
 def open_trace(path: str | os.PathLike[str], *, whole: bool = True) -> Iterator[BoundedStream]:
-    """Open a trace: a plain file, a gzipped one, or the only file in a tar archive.
+    """Open a trace: a plain file, a gzipped one, or the only file in a tar or zip archive.
 
-    Nothing is unpacked to disk, and names within an archive are never used as paths.
+    A byte-order mark of UTF-8 at its start is skipped. Nothing is unpacked to disk, and names
+    within an archive are never used as paths.
 
     Parameters
     ----------
@@ -123,21 +139,39 @@ def open_trace(path: str | os.PathLike[str], *, whole: bool = True) -> Iterator[
         raw = Path(path).open("rb")  # noqa: SIM115
     with raw:
         with _readable(name):
-            zipped = raw.read(2) == _GZIP
+            magic = raw.read(4)
             raw.seek(0)
+        if magic in _ZIP:
+            with _zip_member(raw, name, whole=whole) as member:
+                yield member
+            return
+        zipped = magic.startswith(_GZIP)
         unzipped = cast("IO[bytes]", gzip.GzipFile(fileobj=raw)) if zipped else raw
         with unzipped:
             stream = BoundedStream(unzipped, name)
-            head = _first_bytes(stream, _TAR_MAGIC_AT + len(_TAR_MAGIC))
+            head = first_bytes(stream, _TAR_MAGIC_AT + len(_TAR_MAGIC))
             replayed = cast("IO[bytes]", Replayed(head, stream, passes_on=True))
             if head[_TAR_MAGIC_AT:] == _TAR_MAGIC:
-                with _member(replayed, name, whole=whole) as member:
+                with _tar_member(replayed, name, whole=whole) as member:
                     yield member
             else:
-                yield BoundedStream(replayed, name)
+                yield _text(replayed, name)
 
 
-def _first_bytes(stream: BoundedStream, number: int) -> bytes:
+def _text(content: IO[bytes], path: str) -> BoundedStream:
+    """Return what holds the text of a trace, behind a byte-order mark if there is one."""
+    stream = BoundedStream(content, path)
+    head = first_bytes(stream, len(_BOM))
+    if head.startswith(_UTF16):
+        raise InputError(f"{path}: is UTF-16 text; save it as UTF-8")
+    skipped = len(_BOM) if head == _BOM else 0
+    return BoundedStream(
+        cast("IO[bytes]", Replayed(head[skipped:], stream, passes_on=True)), path, skipped=skipped
+    )
+
+
+def first_bytes(stream: BoundedStream, number: int) -> bytes:
+    """Return the first bytes of a stream: so many, or all that it has."""
     data = b""
     while len(data) < number and (more := stream.read(number - len(data))):
         data += more
@@ -178,7 +212,7 @@ class Replayed(io.RawIOBase):
 
 
 @contextmanager
-def _member(stream: IO[bytes], path: str, *, whole: bool) -> Iterator[BoundedStream]:
+def _tar_member(stream: IO[bytes], path: str, *, whole: bool) -> Iterator[BoundedStream]:
     with _readable(path):
         buffered = io.BufferedReader(cast("io.RawIOBase", stream))
         archive = tarfile.open(fileobj=buffered, mode="r|")  # noqa: SIM115
@@ -190,7 +224,7 @@ def _member(stream: IO[bytes], path: str, *, whole: bool) -> Iterator[BoundedStr
             content = archive.extractfile(first)
         if content is None:
             raise InputError(f"{path}: the file in the tar archive can't be read")
-        yield BoundedStream(content, path)
+        yield _text(content, path)
         if whole and _next_file(archive, path) is not None:
             raise InputError(
                 f"{path}: the tar archive holds more than one file; unpack it and name the trace"
@@ -201,9 +235,31 @@ def _next_file(archive: tarfile.TarFile, path: str) -> tarfile.TarInfo | None:
     while True:
         with _readable(path):
             found = archive.next()
-        # Some systems put a hidden file with attributes beside each file.
-        if found is None or (found.isreg() and not found.name.rpartition("/")[2].startswith(".")):
+        if found is None or (found.isreg() and not _is_hidden(found.name)):
             return found
+
+
+def _is_hidden(name: str) -> bool:
+    """Whether a member is one of the files with attributes that some systems put beside others."""
+    return name.startswith("__MACOSX/") or name.rpartition("/")[2].startswith(".")
+
+
+@contextmanager
+def _zip_member(raw: IO[bytes], path: str, *, whole: bool) -> Iterator[BoundedStream]:
+    with _readable(path):
+        archive = zipfile.ZipFile(raw)
+    with archive:
+        members = [m for m in archive.infolist() if not (m.is_dir() or _is_hidden(m.filename))]
+        if not members:
+            raise InputError(f"{path}: the zip archive holds no file")
+        if whole and len(members) > 1:
+            raise InputError(
+                f"{path}: the zip archive holds more than one file; unpack it and name the trace"
+            )
+        with _readable(path):
+            content = archive.open(members[0])
+        with content:
+            yield _text(content, path)
 
 
 @contextmanager
@@ -217,6 +273,10 @@ def _readable(path: str) -> Iterator[None]:
         raise InputError(f"{path}: the gzip stream is truncated; copy or record it again") from None
     except (gzip.BadGzipFile, zlib.error) as error:
         raise InputError(f"{path}: damaged gzip file: {error}") from None
+    except (zipfile.BadZipFile, NotImplementedError) as error:
+        raise InputError(f"{path}: damaged zip archive, or of a kind not read: {error}") from None
+    except RuntimeError as error:  # zipfile's answer to a password
+        raise InputError(f"{path}: the zip archive can't be read: {error}") from None
     except tarfile.TarError as error:
         raise InputError(f"{path}: damaged or truncated tar archive: {error}") from None
     except OSError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,6 +13,8 @@ from slackopt.errors import InputError
 from slackopt.profiles.traces.source import BoundedStream, open_trace
 
 _TOP = 2
+_BLOCK = 2**16
+"""What the parser reads at once."""
 
 
 def json_entries(path: str, prefix: str, *, alone: bool = True) -> Iterator[Any]:
@@ -79,7 +81,7 @@ def _marked(stream: BoundedStream) -> Iterator[tuple[str, str, Any]]:
 
 @contextmanager
 def syntax(path: str, stream: BoundedStream) -> Iterator[None]:
-    """Turn syntax errors of a JSON document into one sentence."""
+    """Turn syntax errors of a JSON document into one sentence, which names the byte."""
     stream.is_json = True
     try:
         yield
@@ -87,17 +89,51 @@ def syntax(path: str, stream: BoundedStream) -> Iterator[None]:
         text = _first_line(error)
         if "premature" in text or "Incomplete" in text:
             text = "it ends too early; copy or record it again"
-        raise InputError(f"{path}: not JSON: {text} (near byte {stream.position})") from None
+        raise InputError(f"{path}: not JSON: {text} ({_near(path, stream)})") from None
     except ijson.JSONError as error:
         raise InputError(
-            f"{path}: not JSON: {_first_line(error)} (near byte {stream.position})"
+            f"{path}: not JSON: {_first_line(error)} ({_near(path, stream)})"
         ) from None
     except UnicodeDecodeError:
-        raise InputError(f"{path}: not UTF-8 text (near byte {stream.position})") from None
+        raise InputError(f"{path}: not UTF-8 text ({_near(path, stream)})") from None
     except (ValueError, OverflowError, RecursionError) as error:
         raise InputError(
-            f"{path}: not JSON that can be read: {_first_line(error)} (near byte {stream.position})"
+            f"{path}: not JSON that can be read: {_first_line(error)} ({_near(path, stream)})"
         ) from None
+
+
+def _near(path: str, stream: BoundedStream) -> str:
+    """Say where the parser stopped: it was given blocks, so they are parsed again, byte by byte."""
+    last = stream.position
+    parser = ijson.basic_parse_coro(_nowhere(), use_float=True)
+    try:
+        with open_trace(path, whole=False) as again:
+            while data := again.read(_BLOCK):
+                begin = again.position - len(data)
+                if again.position <= last - 2 * _BLOCK:
+                    parser.send(data)
+                    continue
+                for at in range(len(data)):
+                    try:
+                        parser.send(data[at : at + 1])
+                    except Exception:
+                        return f"near byte {begin + at}"
+            last = again.position
+    except InputError:
+        pass
+    return f"near byte {last}"
+
+
+def _nowhere() -> Generator[None, Any, None]:
+    """Take parsing events and forget them."""
+
+    def taking() -> Generator[None, Any, None]:
+        while True:
+            yield
+
+    sink = taking()
+    next(sink)
+    return sink
 
 
 def _first_line(error: Exception) -> str:

@@ -1,4 +1,4 @@
-"""Reads and writes CSV tables: one activation a row.
+"""Reads and writes CSV tables: one activation a row; commas, semicolons or tabs between columns.
 
 Two layouts, told apart by their headers; ``docs/traces.md`` describes the columns.
 
@@ -12,15 +12,16 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 from slackopt.errors import InputError
 from slackopt.graph import Graph, Op, Tensor
 from slackopt.profiles.traces.fields import MAX_INTEGER
 from slackopt.profiles.traces.records import make_op, make_tensor
-from slackopt.profiles.traces.source import BoundedStream, open_trace
+from slackopt.profiles.traces.source import open_trace
+from slackopt.profiles.traces.table_lines import TableLines, text_ends
 
 SHORT_COLUMNS = ("activation", "size_bytes", "forward_ns", "backward_ns")
 """Columns that a short table must have."""
@@ -197,9 +198,11 @@ def _parse(path: str) -> _Table:
     table = _Table()
     csv.field_size_limit(_MAX_CELL)
     with open_trace(path) as stream:
-        lines = _Lines(path, stream, table)
-        reader = csv.reader(lines, strict=True)
+        lines = TableLines(path, stream, {_NAME: str, _PROVENANCE: dict})
+        line = 1
         try:
+            separator = lines.separator({*SHORT_COLUMNS, *SHORT_OPTIONAL, *FULL_COLUMNS})
+            reader = csv.reader(lines, strict=True, delimiter=separator)
             for cells in reader:
                 line = lines.first + reader.line_num - 1
                 if not table.header:
@@ -208,53 +211,13 @@ def _parse(path: str) -> _Table:
                     table.rows.append(_row(path, line, table.header, cells))
                 stream.mark()
         except csv.Error as error:
-            raise InputError(
-                f"{path}: line {lines.first + reader.line_num - 1}: not CSV: {error}"
-            ) from None
+            raise InputError(f"{path}: line {line + 1}: not CSV: {error}") from None
         except UnicodeDecodeError:
-            raise InputError(f"{path}: not UTF-8 text (near byte {stream.position})") from None
+            raise InputError(f"{path}: not UTF-8 text (near byte {text_ends(path)})") from None
+    table.name, table.provenance = lines.found.get(_NAME), lines.found.get(_PROVENANCE)
     if not table.header:
         raise InputError(f"{path}: has no header line")
     return table
-
-
-class _Lines:
-    """The lines of a table, without the comments at its top."""
-
-    def __init__(self, path: str, stream: BoundedStream, table: _Table) -> None:
-        self.path, self.table, self.first = path, table, 1
-        raw = io.BufferedReader(cast("io.RawIOBase", stream))
-        self._lines = iter(io.TextIOWrapper(raw, "utf-8-sig", newline=""))
-
-    def __iter__(self) -> Iterator[str]:
-        begun = False
-        for line in self._lines:
-            if not begun and line.startswith("#"):
-                self._comment(line)
-                self.first += 1
-                continue
-            begun = True
-            yield line
-
-    def _comment(self, line: str) -> None:
-        for start, kind in ((_NAME, str), (_PROVENANCE, dict)):
-            if not line.startswith(start):
-                continue
-            try:
-                value = json.loads(line[len(start) :], parse_constant=_refuse)
-            except (ValueError, RecursionError):
-                value = None
-            if not isinstance(value, kind):
-                what = "a JSON string" if kind is str else "a JSON object"
-                raise InputError(f"{self.path}: line {self.first}: {start.strip()} must be {what}")
-            if isinstance(value, str):
-                self.table.name = value
-            else:
-                self.table.provenance = value
-
-
-def _refuse(text: str) -> None:
-    raise ValueError(text)
 
 
 def _header(path: str, line: int, cells: list[str]) -> list[str]:

@@ -253,7 +253,7 @@ def execution_trace(
 def profile_alone() -> Json:
     """A profiler trace with shapes and memory: two linear layers' worth of calls, one step."""
     events: list[Json] = []
-    clock = [0.0]
+    clock, free = [0.0], [0.0]
 
     def memory(address: int, size: int) -> None:
         arguments = {"Addr": address, "Bytes": size, "Device Type": 1, "Device Id": 0}
@@ -300,6 +300,7 @@ def profile_alone() -> Json:
             }
         )
         if kernel is not None:
+            free[0] = max(free[0], begin)
             events.append(
                 {
                     "ph": "X",
@@ -307,11 +308,12 @@ def profile_alone() -> Json:
                     "name": "k",
                     "pid": 0,
                     "tid": 7,
-                    "ts": begin,
+                    "ts": free[0],
                     "dur": kernel,
                     "args": {"External id": number},
                 }
             )
+            free[0] += kernel
         clock[0] += 0.25
 
     a, b, c = 4 * ROWS * WIDTH, 4 * ROWS * 64, 512

@@ -527,6 +527,7 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 PLACES = {name: places(document) for name, document in SMALL.items()}
 
 
+@pytest.mark.filterwarnings("ignore::slackopt.errors.MendedWarning")
 @pytest.mark.parametrize("kind", sorted(SMALL))
 @settings(
     max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
