@@ -68,7 +68,7 @@ instances = {preset: question(preset) for preset in MODELS}
 instances["llama-7b"].graph.provenance["accelerator"]["sources"]["matmul_percent"]
 
 # %% [markdown]
-# These are the instances of the library, but for their names:
+# These are the instances of the library, but for their names (ops and budget are the same):
 
 # %%
 stored = {
@@ -82,7 +82,7 @@ same = {
     )
     for preset in MODELS
 }
-same
+pd.DataFrame(same, index=["ops", "budget"])
 
 # %% [markdown]
 # ## The table, and what any plan could have reached
@@ -127,8 +127,7 @@ percents = [30, 40, 67] if SMALL else [25, 30, 35, 40, 45, 50, 55, 60, 67]
 moved = pd.DataFrame(
     {
         percent: {
-            preset: 100
-            * so.solve(question(preset, percent), "slackswap-timeline").throughput_ratio
+            preset: 100 * so.solve(question(preset, percent), "slackswap-timeline").throughput_ratio
             for preset in MODELS
         }
         for percent in percents
