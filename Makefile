@@ -3,9 +3,9 @@
 
 PYTHON ?= python3
 VENV ?= .venv
-METHODS ?= slackswap,slackswap-timeline,milp
-TIME_LIMIT ?= 15
-INSTANCES ?= instances/slackswap/*.json
+METHODS ?= slackswap-timeline,slackswap,exact
+TIME_LIMIT ?= 10
+INSTANCES ?= $(foreach kind,paper eager flash,instances/slackswap/*-$(kind).json)
 PYTEST_ARGS ?=
 NOTEBOOKS ?=
 UPGRADE ?=
@@ -16,10 +16,10 @@ STAMP := $(VENV)/.made
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv torch compare test lint types check docs commands notebooks paper instances bench lock clean
+.PHONY: help venv torch compare test lint types check docs commands notebooks paper reproduction instances bench lock clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/\1	\2/p' Makefile | while IFS='	' read -r name text; do printf '  make %-10s %s\n' "$$name" "$$text"; done
+	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/\1	\2/p' Makefile | while IFS='	' read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
 
 venv: $(STAMP) ## set up $(VENV) from the locked dependencies
 
@@ -61,8 +61,11 @@ commands: $(STAMP) ## write docs/commands.md again from the commands' help
 notebooks: $(STAMP) ## run all notebooks in full, copies and figures under build/notebooks (NOTEBOOKS="4 6" for some)
 	$(BIN)/python notebooks/run.py $(NOTEBOOKS)
 
-paper: $(STAMP) ## tables and figures of the study from its stored results, under build/paper
+paper: $(STAMP) ## tables and figures of the optimality-gap study from its stored results, under build/paper
 	$(BIN)/python studies/optimality-gap/paper.py
+
+reproduction: $(STAMP) ## tables, figures and page of the reproduction study from its stored results
+	$(BIN)/python studies/reproduction/page.py
 
 instances: $(STAMP) ## make all instances and the index again, byte for byte
 	@for make in instances/*/make.py; do $(BIN)/python $$make || exit 1; done

@@ -130,7 +130,9 @@ def main() -> int:
     options = parser.parse_args()
     left_out = options.without.split(",")
     rules = [m.name for m in methods() if m.kind == "heuristic" and m.name not in left_out]
-    graphs = [read_instance(f) for f in sorted((ROOT / "instances" / "slackswap").glob("*-*.json"))]
+    folder = ROOT / "instances" / "slackswap"
+    files = sorted(file for kind in ("eager", "flash") for file in folder.glob(f"*-{kind}.json"))
+    graphs = [read_instance(file) for file in files]
     lines: list[str] = []
     everything: list[Question] = []
     for budget in options.budgets.split(","):

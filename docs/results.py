@@ -1,9 +1,10 @@
-"""Write the two tables of the README from the JSON of a comparison.
+"""Write the tables of the README from the JSON of a comparison.
 
 Usage::
 
-    slackopt compare instances/slackswap/*.json --methods slackswap,slackswap-timeline,milp \
-        --time-limit 15 --json > compare.json
+    slackopt compare instances/slackswap/*-paper.json instances/slackswap/*-eager.json \
+        instances/slackswap/*-flash.json --methods slackswap-timeline,slackswap,exact \
+        --time-limit 10 --json > compare.json
     python docs/results.py compare.json
 """
 
@@ -17,56 +18,41 @@ from pathlib import Path
 from typing import Any
 
 README = Path(__file__).resolve().parents[1] / "README.md"
-MODELS = {"bert-large": "BERT-Large", "gpt2-xl": "GPT-2 XL", "llama-7b": "Llama 7B"}
-RULES = ("slackswap", "slackswap-timeline")
+MODELS = ("bert-large", "gpt2-xl", "llama-7b")
+RULES = ("slackswap-timeline", "slackswap")
+EXACT = "exact"
 
 Row = dict[str, Any]
 
 
-def results_table(rows: list[Row]) -> str:
-    """Return the table of all runs."""
-    lines = [
-        (
-            "| instance | method | ratio (%) | paper (%) | recompute (ms) | stalls (ms) | LB (ms) "
-            "| gap (%) | to best (%) | time (s) |"
-        ),
-        "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|",
-    ]
-    for row in rows:
-        cells = [
-            f"`{row['instance']}`",
-            f"`{row['method']}`",
-            _number(row["throughput_ratio"], 2, 100),
-            _number(row["paper_ratio"], 1, 100),
-            _number(row["recompute_ns"], 2, 1e-6),
-            _number(row["stall_ns"], 2, 1e-6),
-            _number(row["lower_bound_ns"], 3, 1e-6),
-            _number(row["gap_to_bound"], 3, 100),
-            _number(row["gap_to_best"], 3, 100),
-            _number(row["wall_s"], 1, 1),
-        ]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
-
-
-def distance_table(rows: list[Row]) -> str:
-    """Return the table that sets both variants of the rule beside the paper and the bound."""
+def results_table(rows: list[Row], kinds: tuple[str, ...]) -> str:
+    """Return one line a model and kind of instance: paper, rules, exact method and its proof."""
     by_run = {(row["instance"], row["method"]): row for row in rows}
+    rules = " | ".join(f"`{rule}`" for rule in RULES)
     lines = [
-        (
-            "| model | paper | flash: `slackswap` | `-timeline` | best possible at most "
-            "| eager: `slackswap` | `-timeline` | best possible at most |"
-        ),
+        f"| instance | paper | {rules} | `exact` | it gains | no plan above | gap of `exact` |",
         "|---|---:|---:|---:|---:|---:|---:|---:|",
     ]
-    for name, title in MODELS.items():
-        cells = [title, _number(by_run[f"{name}-flash", RULES[0]]["paper_ratio"], 1, 100)]
-        for kind in ("flash", "eager"):
-            runs = [by_run[f"{name}-{kind}", rule] for rule in RULES]
-            cells += [_number(run["throughput_ratio"], 1, 100) for run in runs]
-            cells.append(_upper(runs[0]["ideal_ns"], runs[0]["best_lower_bound_ns"]))
-        lines.append(f"| {' | '.join(cells)} |")
+    for kind in kinds:
+        for name in MODELS:
+            runs = [by_run[f"{name}-{kind}", method] for method in (*RULES, EXACT)]
+            exact = runs[-1]
+            gain = exact["throughput_ratio"] - runs[0]["throughput_ratio"]
+            cells = [
+                f"`{name}-{kind}`",
+                f"{100 * runs[0]['paper_ratio']:.1f}",
+                *(f"{100 * run['throughput_ratio']:.2f}" for run in runs),
+                f"{100 * gain:+.2f}",
+                upper_percent(exact["ideal_ns"], exact["best_lower_bound_ns"]),
+                f"{100 * exact['gap_to_bound']:.3f}",
+            ]
+            lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def upper_percent(ideal_ns: int, bound_ns: int) -> str:
+    """Return the largest ratio that the bound leaves, in percent, rounded up."""
+    return f"{math.ceil(10_000 * ideal_ns / bound_ns) / 100:.2f}"
 
 
 def replaced(text: str, name: str, table: str) -> str:
@@ -78,23 +64,14 @@ def replaced(text: str, name: str, table: str) -> str:
     return found
 
 
-def _number(value: float | None, digits: int, scale: float) -> str:
-    return "" if value is None else f"{value * scale:.{digits}f}"
-
-
-def _upper(ideal_ns: int, bound_ns: int | None) -> str:
-    """Return the largest ratio that the bound leaves, in percent, rounded up."""
-    return "" if bound_ns is None else f"{math.ceil(1000 * ideal_ns / bound_ns) / 10:.1f}"
-
-
 def main() -> None:
     """Run the script."""
     parser = argparse.ArgumentParser(description="Write the tables of the README.")
     parser.add_argument("comparison", type=Path, help="output of slackopt compare --json")
     rows = json.loads(parser.parse_args().comparison.read_text(encoding="utf-8"))["rows"]
     text = README.read_text(encoding="utf-8")
-    text = replaced(text, "results", results_table(rows))
-    text = replaced(text, "distance", distance_table(rows))
+    text = replaced(text, "reproduced", results_table(rows, ("paper",)))
+    text = replaced(text, "ours", results_table(rows, ("eager", "flash")))
     README.write_text(text, encoding="utf-8")
 
 

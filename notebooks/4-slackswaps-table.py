@@ -23,7 +23,7 @@
 # - which link, budget or profile would make the published numbers possible.
 #
 # The paper's own profiles are not public. So a distance says that the instances differ. It does not
-# say that the paper is wrong.
+# say that the paper is wrong. Notebook 9 has assumptions under which its table comes out.
 
 # %%
 import os

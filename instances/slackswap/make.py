@@ -1,4 +1,4 @@
-"""Write the six instances of this folder, or check that they are what this script writes.
+"""Write the instances of this folder, or check that they are what this script writes.
 
 Usage: ``python instances/slackswap/make.py [--check]``
 """
@@ -14,7 +14,7 @@ from typing import Literal
 
 from slackopt.files import write_record
 from slackopt.instance import Instance
-from slackopt.profiles import transformer
+from slackopt.profiles import get_accelerator, transformer
 
 FOLDER = Path(__file__).resolve().parent
 PRESETS = ("bert-large", "gpt2-xl", "llama-7b")
@@ -22,6 +22,15 @@ KINDS: tuple[Literal["flash", "eager"], ...] = ("flash", "eager")
 ACCELERATOR = "a100"
 DEVICE = "a100-pcie4"
 BUDGET = "0.5"
+
+PAPER_ASSUMPTIONS = (
+    "assumptions under which the published table comes out; the paper's own profile is not public. "
+    "Eager attention, no dropout, matrix products at 40 % of peak; all else as in the other "
+    "instances of this family. Of the settings tried that come within half a point of all three "
+    "published ratios, the one that changes the fewest of our own figures, and those the least: "
+    "studies/reproduction"
+)
+PAPER_MATMUL_PERCENT = 40
 
 
 def write_instances(folder: Path) -> list[Path]:
@@ -34,7 +43,20 @@ def write_instances(folder: Path) -> list[Path]:
             instance = Instance.from_graph(graph, name=name, device=DEVICE, budget=BUDGET)
             paths.append(folder / f"{name}.json")
             write_record(instance, paths[-1])
+        paths.append(folder / f"{preset}-paper.json")
+        write_record(_paper_instance(preset), paths[-1])
     return paths
+
+
+def _paper_instance(preset: str) -> Instance:
+    """Make the instance under the assumptions with which the published table comes out."""
+    chip = get_accelerator(ACCELERATOR).assuming(
+        PAPER_ASSUMPTIONS, matmul_percent=PAPER_MATMUL_PERCENT
+    )
+    name = f"{preset}-paper"
+    graph = transformer(preset, attention="eager", dropout=False, accelerator=chip, name=name)
+    instance = Instance.from_graph(graph, name=name, device=DEVICE, budget=BUDGET)
+    return instance.model_copy(update={"provenance": {"assumptions": PAPER_ASSUMPTIONS}})
 
 
 def differing(folder: Path) -> list[str]:
@@ -50,7 +72,7 @@ def differing(folder: Path) -> list[str]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the script; return its exit code."""
-    parser = argparse.ArgumentParser(description="Write the six SlackSwap instances.")
+    parser = argparse.ArgumentParser(description="Write the SlackSwap instances.")
     parser.add_argument(
         "--check", action="store_true", help="write nothing; fail if a file is out of date"
     )

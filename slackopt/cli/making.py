@@ -21,6 +21,7 @@ from slackopt.instance import Instance
 from slackopt.profiles import (
     accelerator_names,
     device_names,
+    get_accelerator,
     measure_link,
     preset_names,
     torch_model,
@@ -93,6 +94,15 @@ def profile(
             help="Accelerator (a100) or device (a100-pcie4) whose figures give the op times.",
         ),
     ] = None,
+    matmul_percent: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            show_default=False,
+            help="Share of peak that matrix products reach, for an analytic preset; by default "
+            "the accelerator's.",
+        ),
+    ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option(
@@ -157,16 +167,23 @@ def profile(
                     f"--{option} is for PyTorch models, and {model} is an "
                     f"analytic preset; hf:{model} is the PyTorch model"
                 )
+            chip = get_accelerator(accelerator)
+            if matmul_percent is not None:
+                chip = chip.assuming("given with --matmul-percent", matmul_percent=matmul_percent)
             graph = transformer(
                 model,
                 batch=batch,
                 seq=seq,
                 attention=attention.value,
                 dropout=dropout,
-                accelerator=accelerator,
+                accelerator=chip,
                 num_layers=layers,
                 dtype="bf16" if dtype is None else dtype.value,
                 name=name,
+            )
+        elif matmul_percent is not None:
+            raise InputError(
+                f"--matmul-percent is for analytic presets, and {model} is a PyTorch model"
             )
         else:
             graph = torch_model(

@@ -11,13 +11,24 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from slackopt.errors import InputError
 from slackopt.records import BytesPerSecond, DurationNs, Name, Record, SizeBytes
+from slackopt.violations import violation_lines
 
 Dtype = Literal["bf16", "fp16", "fp32"]
 Percent = Annotated[int, Field(gt=0, le=100)]
+FIGURES = (
+    "memory_bytes_per_s",
+    "memory_bytes",
+    "matmul_percent",
+    "attention_percent",
+    "memory_percent",
+    "launch_ns",
+)
+"""Fields of an accelerator that are one figure each."""
+
 FlopsPerSecond = Annotated[int, Field(gt=0, le=10**18)]
 
 
@@ -66,6 +77,38 @@ class Accelerator(Record):
                 return flops_per_s
         known_text = ", ".join(sorted(self.peak_flops_per_s))
         raise InputError(f"accelerator {self.name!r} has no {dtype!r} figure; it has {known_text}")
+
+    def assuming(self, source: str, **figures: int) -> Accelerator:
+        """Return this accelerator with other figures, each with `source` as where it comes from.
+
+        Parameters
+        ----------
+        source
+            Why these figures; it goes into the provenance of every graph made with them.
+        **figures
+            Fields with one figure: ``matmul_percent=40``.
+
+        Raises
+        ------
+        InputError
+            For an unknown figure or one out of range.
+
+        Examples
+        --------
+        >>> get_accelerator("a100").assuming("assumed", matmul_percent=40).sources["matmul_percent"]
+        'assumed'
+        """
+        for name in figures:
+            if name not in FIGURES:
+                raise InputError(
+                    f"accelerator figure {name!r}: must be one of {', '.join(FIGURES)}"
+                )
+        sources = {**self.sources, **dict.fromkeys(figures, source)}
+        try:
+            return Accelerator(**{**dict(self), **figures, "sources": sources})
+        except ValidationError as error:
+            what = "these figures make no accelerator"
+            raise InputError(what, violation_lines(error)) from None
 
 
 GB = 10**9

@@ -37,7 +37,7 @@ def transformer(
     attention: Attention = "flash",
     experts: Experts | None = None,
     dropout: bool | None = None,
-    accelerator: str = "a100",
+    accelerator: str | Accelerator = "a100",
     num_layers: int | None = None,
     dtype: Dtype = "bf16",
     activation_gradients: bool = True,
@@ -74,7 +74,8 @@ def transformer(
         Whether the model trains with dropout; the preset's by default. With dropout, flash
         attention keeps its random state instead of a mask.
     accelerator
-        A name in `slackopt.profiles.accelerators`.
+        A name in `slackopt.profiles.accelerators`, or an accelerator with figures of your own:
+        ``get_accelerator("a100").assuming("why", matmul_percent=40)``.
     num_layers
         Number of blocks, in encoder and decoder each; the preset's by default.
     dtype
@@ -118,7 +119,7 @@ def transformer(
     num_encoder = _positive("num_layers", num_layers, model.num_layers)
     _one_of("attention", attention, get_args(Attention))
     _one_of("dtype", dtype, get_args(Dtype))
-    chip = get_accelerator(accelerator)
+    chip = get_accelerator(accelerator) if isinstance(accelerator, str) else accelerator
     chip.peak(dtype)
     settings: dict[str, Any] = {
         "batch": batch,

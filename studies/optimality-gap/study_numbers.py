@@ -29,7 +29,10 @@ def numbers(rows: pd.DataFrame, tables: list[Table], results: Path = RESULTS) ->
     found |= _library(rows)
     found |= _parts(rows)
     found |= _plans(by_name)
-    for name in ("slackswap", "rules", "parts"):
+    every = by_name["reproduction"].frame.set_index("model").loc["all"]
+    for name in ("smallest", "median", "largest"):
+        found[f"reproduction_{name}"] = f"{every[name]:.2f}"
+    for name in ("slackswap", "rules", "parts", "reproduction"):
         found[f"table_{name}"] = markdown(by_name[name])
     return found
 

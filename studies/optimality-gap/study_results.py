@@ -131,8 +131,9 @@ def read_runs_table(results: Path = RESULTS) -> pd.DataFrame:
     return rows
 
 
-@lru_cache(maxsize=2)
-def _lines(results: Path, name: str = "plans.jsonl.gz") -> dict[str, dict[str, Any]]:
+@lru_cache(maxsize=4)
+def read_lines(results: Path, name: str = "plans.jsonl.gz") -> dict[str, dict[str, Any]]:
+    """Return the lines of a file of plans or bounds, by key."""
     text = gzip.decompress((results / name).read_bytes()).decode()
     return {line["key"]: line for line in map(json.loads, text.splitlines())}
 
@@ -176,7 +177,11 @@ def instance_of(row: pd.Series) -> Instance:
 
 def plan_of(row: pd.Series, results: Path = RESULTS) -> Plan:
     """Return the stored plan of a row, for `instance_of` of it."""
-    instance, line = instance_of(row), _lines(results)[row["key"]]
+    return plan_from_line(instance_of(row), read_lines(results)[row["key"]])
+
+
+def plan_from_line(instance: Instance, line: dict[str, Any]) -> Plan:
+    """Return the plan of a line that `plan_line` made for this instance."""
     tensors = instance.graph.tensors
     return Plan.for_instance(
         instance,
@@ -191,8 +196,11 @@ def plan_of(row: pd.Series, results: Path = RESULTS) -> Plan:
 
 def proved_ns(row: pd.Series, results: Path = RESULTS) -> int | None:
     """Return the bound that a row's stored certificate proves, added up anew; None without one."""
-    line = _lines(results, "bounds.jsonl.gz").get(row["key"])
-    if line is None:
-        return None
+    line = read_lines(results, "bounds.jsonl.gz").get(row["key"])
+    return None if line is None else proved_from_line(instance_of(row), line)
+
+
+def proved_from_line(instance: Instance, line: dict[str, Any]) -> int:
+    """Return the bound that the certificate of a line proves for this instance, added up anew."""
     weights = {name: Fraction(weight) for name, weight in line["weights"].items()}
-    return bound_from_weights(WindowFormulation(instance_of(row)), weights)
+    return bound_from_weights(WindowFormulation(instance), weights)

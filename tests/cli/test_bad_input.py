@@ -371,6 +371,11 @@ def test_unknown_names(cli: Cli, tmp_path: Path, graph_file: Path, instance_file
         ("--seq", "-5", ["seq -5: must be a whole number from 1 to"]),
         ("--layers", "100000000000", ["num_layers 100000000000: must be"]),
         ("--batch", "many", ["'--batch': ", "'many'"]),
+        (
+            "--matmul-percent",
+            "101",
+            ["these figures make no accelerator", "matmul_percent: must be at most 100"],
+        ),
         ("--seq", "9999999", ["these settings make no valid step", "duration_ns: must be at most"]),
         (
             "--name",

@@ -98,6 +98,21 @@ def test_profile_takes_accelerators_and_devices(cli: Cli, tmp_path: Path, device
     assert ran.document["provenance"]["accelerator"]["name"] == expected
 
 
+def test_profile_with_another_share_of_peak(cli: Cli, tmp_path: Path) -> None:
+    output = tmp_path / "graph.json"
+    command = ["profile", "llama-7b", "--layers", 1, "-o", output, "--json"]
+    ideal = {}
+    for percent in (None, 40, 20):
+        option = [] if percent is None else ["--matmul-percent", percent]
+        ran = cli(*command, *option)
+        assert ran.code == 0
+        ideal[percent] = ran.document["ideal_ns"]
+    assert ideal[None] < ideal[40] < ideal[20]
+    chip = ran.document["provenance"]["accelerator"]
+    assert chip["matmul_percent"] == 20
+    assert chip["sources"]["matmul_percent"] == "given with --matmul-percent"
+
+
 def test_a_link_of_another_machine_is_pointed_out(cli: Cli, tmp_path: Path) -> None:
     graph, output = tmp_path / "graph.json", tmp_path / "instance.json"
     cli("profile", "llama-7b", "--layers", 1, "-o", graph)

@@ -11,7 +11,8 @@ import pytest
 
 import slackopt as so
 from slackopt.batch import Run, Task
-from slackopt.library import Best, BestEntry, Certificate
+from slackopt.library import Best, BestEntry, Certificate, read_best
+from slackopt.published import SLACKSWAP_RATIOS
 from slackopt.records import Record
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -109,18 +110,36 @@ def test_the_profiles_page_has_the_figures_of_the_catalogue() -> None:
         assert row in page
 
 
-def test_the_tables_of_the_readme_agree_with_each_other() -> None:
+def test_the_tables_of_the_readme_agree_with_what_is_known() -> None:
     text = (ROOT / "README.md").read_text("utf-8")
-    found = re.findall(r"^\| `([\w-]+)-(flash|eager)` \| `([\w-]+)` \| ([\d.]+) \|", text, re.M)
-    ratio = {(model, kind, method): float(value) for model, kind, method, value in found}
-    titles = {"BERT-Large": "bert-large", "GPT-2 XL": "gpt2-xl", "Llama 7B": "llama-7b"}
-    for title, model in titles.items():
-        (line,) = re.findall(rf"^\| {title} \|(.*)\|$", text, re.M)
-        cells = [float(cell) for cell in line.split("|")][1:]
-        for kind, (first, second, upper) in (("flash", cells[:3]), ("eager", cells[3:])):
-            assert first == pytest.approx(ratio[model, kind, "slackswap"], abs=0.051)
-            assert second == pytest.approx(ratio[model, kind, "slackswap-timeline"], abs=0.051)
-            assert upper >= ratio[model, kind, "milp"]
+    found = re.findall(r"^\| `([\w-]+)-(paper|eager|flash)` \|(.*)\|$", text, re.M)
+    kinds = [kind for _, kind, _ in found]
+    assert kinds == ["paper"] * 3 + ["eager"] * 3 + ["flash"] * 3  # the published table first
+    known = {e.instance: e for e in read_best(ROOT / "instances" / "slackswap").entries}
+    out_of_reach = 0
+    gains: dict[str, list[float]] = {"paper": [], "eager": [], "flash": []}
+    most = 0.0
+    for model, kind, line in found:
+        paper, timeline, aggregate, exact, gain, upper, gap = map(float, line.split("|"))
+        assert paper == pytest.approx(100 * SLACKSWAP_RATIOS[model])
+        assert max(timeline, aggregate) <= exact <= upper
+        assert gain == pytest.approx(exact - timeline, abs=0.011)
+        assert gap == pytest.approx(100 * (upper / exact - 1), abs=0.02)
+        # No known plan is better than what is said to be proved, and the other way round.
+        best = known[f"{model}-{kind}"]
+        assert 100 * best.ideal_ns / best.makespan_ns <= upper
+        assert exact <= 100 * best.ideal_ns / best.lower_bound_ns + 0.005
+        gains[kind].append(gain)
+        if kind == "paper":
+            assert timeline == pytest.approx(paper, abs=0.5)
+            most = max(most, upper - timeline)
+        else:
+            out_of_reach += paper > upper
+    assert out_of_reach == 5
+    assert "on five of these six, no plan" in text
+    assert f"{min(gains['paper']):.2f} to {max(gains['paper']):.2f} points were found" in text
+    assert f"no plan gains more than {most:.2f}" in text
+    assert f"leaves up to {max(gains['eager'] + gains['flash']):.1f} points" in text
 
 
 def test_the_changelog_keeps_its_form() -> None:

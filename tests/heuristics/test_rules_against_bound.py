@@ -1,4 +1,4 @@
-"""No rule beats the bound of the window LP on the six seed instances."""
+"""No rule beats the bound of the window LP on the instances of SlackSwap's question."""
 
 from __future__ import annotations
 

@@ -46,8 +46,8 @@ def run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_the_eight_notebooks_are_there() -> None:
-    assert [name[:2] for name in NAMES] == [f"{number}-" for number in range(1, 9)]
+def test_the_nine_notebooks_are_there() -> None:
+    assert [name[:2] for name in NAMES] == [f"{number}-" for number in range(1, 10)]
 
 
 @pytest.mark.slow
@@ -136,7 +136,7 @@ def test_a_failing_notebook_is_told_and_the_others_run(tmp_path: Path) -> None:
 
 
 def test_an_unknown_name_is_refused(tmp_path: Path) -> None:
-    done = run("9", "--out", str(tmp_path / "out"))
+    done = run("99", "--out", str(tmp_path / "out"))
     assert done.returncode != 0
     assert "choose one of: 1-quick-start" in done.stderr
     assert not (tmp_path / "out").exists()

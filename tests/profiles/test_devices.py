@@ -66,6 +66,20 @@ def test_unknown_names_list_the_known_ones() -> None:
         get_accelerator("v100").peak("bf16")
 
 
+def test_an_accelerator_with_other_figures() -> None:
+    slower = A100.assuming("why", matmul_percent=40, launch_ns=2_000)
+    assert (slower.matmul_percent, slower.launch_ns) == (40, 2_000)
+    assert slower.memory_percent == A100.memory_percent
+    assert slower.sources["matmul_percent"] == slower.sources["launch_ns"] == "why"
+    assert slower.sources["memory_percent"] == A100.sources["memory_percent"]
+    assert A100.matmul_percent == 67  # the catalogue's own is left as it is
+    assert A100.assuming("nothing changed") == A100
+    with pytest.raises(InputError, match=r"matmul_percent: must be above 0"):
+        A100.assuming("why", matmul_percent=0)
+    with pytest.raises(InputError, match=r"figure 'title': must be one of memory_bytes_per_s, "):
+        A100.assuming("why", title=1)
+
+
 def test_roofline_is_the_slower_of_arithmetic_and_traffic() -> None:
     busy = op_time_ns(A100, flops=10**12, moved_bytes=10, dtype="bf16")
     exact = Fraction(10**12 * 10**9, 312 * 10**12) / Fraction(67, 100)

@@ -152,6 +152,21 @@ def test_no_gradients_change_no_durations() -> None:
     assert bare.unlimited_peak_bytes < full.unlimited_peak_bytes
 
 
+def test_another_share_of_peak_changes_products_alone() -> None:
+    ours = transformer("gpt2-xl", num_layers=1)
+    chip = get_accelerator("a100").assuming("assumed", matmul_percent=33)
+    other = transformer("gpt2-xl", num_layers=1, accelerator=chip)
+    assert other.tensors == ours.tensors
+    slower = {
+        b.name for a, b in zip(ours.ops, other.ops, strict=True) if b.duration_ns > a.duration_ns
+    }
+    products = ("attention/qkv", "attention/projection", "mlp/fc1", "mlp/fc2")
+    expected = {"head/logits", *(f"layer 0/{name}" for name in products)}
+    assert slower == expected | {f"{name}.backward" for name in expected}
+    record = other.provenance["accelerator"]
+    assert (record["matmul_percent"], record["sources"]["matmul_percent"]) == (33, "assumed")
+
+
 def test_flash_backward_takes_two_and_a_half_times_as_long() -> None:
     graph = transformer("llama-7b", num_layers=1)
     times = {op.name: op.duration_ns for op in graph.ops}

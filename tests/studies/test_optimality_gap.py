@@ -226,7 +226,7 @@ def test_paper_makes_the_text_tables_and_figures(tmp_path: Path, tables) -> None
     )
     assert done.returncode == 0, done.stderr
     made = importlib.import_module("study_tables")
-    assert len(tables) == 7
+    assert len(tables) == 8
     for name, table in tables.items():  # made here a second time: the same bytes
         assert (tmp_path / f"{name}.csv").read_text() == made.csv_text(table)
         assert (tmp_path / f"{name}.tex").read_text() == made.latex_text(table)
