@@ -15,6 +15,9 @@ fit in the budget. A tensor counts with its bytes times
 A rerun counts with all its outputs and its workspace, a base op with its workspace. A rerun that
 does not happen takes place, so to speak, at the end of the job before it, when that has freed its
 memory: what is counted is on the device then.
+
+Where nothing can be swapped the two rows of a job are one. Rows are made for the jobs asked for:
+all of them, or, as a relaxation, some.
 """
 
 from __future__ import annotations

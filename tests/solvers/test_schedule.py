@@ -32,6 +32,7 @@ from slackopt.simulation.sequence import KEEP, SWAP
 from slackopt.solvers.cpsat_schedule import solve_cpsat_schedule
 from slackopt.solvers.enumerate import (
     count_decision_vectors,
+    effective_decisions,
     solve_by_enumeration,
     without_effectless,
 )
@@ -146,8 +147,10 @@ def test_relaxed_bound_below_the_optimum_below_every_plan() -> None:
 
 def test_every_run_is_a_point_of_the_schedule_rows() -> None:
     """Also at a horizon that leaves no room, where every big-M is as small as it gets."""
-    runs = in_parts = 0
+    runs = in_parts = without_swaps = 0
     for seed, instance in enumerate(instances(200, 320)):
+        if seed % 3 == 0:
+            instance = unswappable(instance)
         rng, evaluator, life = Random(seed), Evaluator(instance), instance.lifetimes
         decidable = {*life.candidates, *life.closure}
         for _ in range(4):
@@ -162,6 +165,8 @@ def test_every_run_is_a_point_of_the_schedule_rows() -> None:
                 continue
             assert record.makespan_ns <= longest_makespan_ns(instance)
             model = ScheduleFormulation(instance, record.makespan_ns)
+            model.add_memory_rows(range(len(model.jobs.jobs)))
+            without_swaps += not model.swap
             x = point_of(model, decisions, sequence, record)
             assert [row.name for row in model.rows if not holds(row, x)] == []
             for column, value in zip(model.columns, x, strict=True):
@@ -179,6 +184,36 @@ def test_every_run_is_a_point_of_the_schedule_rows() -> None:
             in_parts += any(x[j] for j, c in enumerate(model.columns) if c.name.endswith(",3]"))
     assert runs >= 200
     assert in_parts >= 5
+    assert without_swaps >= 30
+
+
+def unswappable(instance: so.Instance) -> so.Instance:
+    """Return the instance with nothing that may be swapped."""
+    tensors = tuple(
+        tensor.model_copy(update={"swappable": False}) for tensor in instance.graph.tensors
+    )
+    graph = instance.graph.model_copy(update={"tensors": tensors})
+    return so.Instance.from_graph(graph, device=instance.device, budget=instance.budget_bytes)
+
+
+def test_without_swaps_the_memory_rows_are_the_simulator() -> None:
+    """A decision vector runs if its point satisfies all rows, and only then."""
+    seen = set()
+    for instance in map(unswappable, instances(0, 60)):
+        if count_decision_vectors(instance) > 500:
+            continue
+        roomy = so.Instance.from_graph(instance.graph, device=instance.device, budget=10**12)
+        evaluator, unlimited = Evaluator(instance), Evaluator(roomy)
+        model = ScheduleFormulation(instance, longest_makespan_ns(instance))
+        model.add_memory_rows(range(len(model.jobs.jobs)))
+        for decisions, sequence in effective_decisions(evaluator):
+            _, record = unlimited.simulate(decisions)
+            x = point_of(model, decisions, sequence, record)
+            broken = [row.name for row in model.rows if not holds(row, x)]
+            assert all(name.startswith(("memory", "batch")) for name in broken)
+            assert bool(broken) == (evaluator.makespan_ns(decisions) is None)
+            seen.add(bool(broken))
+    assert seen == {True, False}
 
 
 def test_a_no_good_row_cuts_off_one_vector_only() -> None:
