@@ -62,6 +62,19 @@ def test_bad_files_are_named_and_left_out(batch: Path) -> None:
         read_run_summaries(batch)
 
 
+@pytest.mark.parametrize("field", ["peak_rss_bytes", "num_constraints", "seed"])
+def test_a_number_of_more_than_64_bits_is_one_bad_file(tmp_path: Path, field: str) -> None:
+    good, bad = run("a", makespan=120), run("b", makespan=120)
+    path = write_run(tmp_path, bad)
+    write_run(tmp_path, good)
+    document = json.loads(path.read_text())
+    document["result"][field] = 2**63
+    path.write_text(json.dumps(document))
+    told: list[InputError] = []
+    assert [found.key for found in read_run_summaries(tmp_path, on_bad=told.append)] == [good.key]
+    assert f"result.{field}: must be at most {2**63 - 1}" in str(told[0])
+
+
 def test_a_result_of_another_instance_is_refused(tmp_path: Path) -> None:
     made = run("a", makespan=120)
     assert made.result is not None
