@@ -5,6 +5,8 @@ The long version of the agreement test is ``python benchmarks/agreement.py``.
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from itertools import product
 from random import Random
@@ -178,6 +180,44 @@ def test_every_run_is_a_point_of_the_schedule_rows() -> None:
             in_parts += any(x[j] for j, c in enumerate(model.columns) if c.name.endswith(",3]"))
     assert runs >= 200
     assert in_parts >= 5
+
+
+def test_ctrl_c_is_heard_during_and_after_a_solve_with_cpsat() -> None:
+    """Else a user's Ctrl-C, and a signal to a batch, would end without a result."""
+    script = """
+import os, signal, threading
+import slackopt as so
+graph = so.profiles.transformer("bert-large", num_layers=2)
+instance = so.Instance.from_graph(graph, device="a100-pcie4", budget=0.8)
+so.solve(instance, "cpsat-schedule", time_limit=0.5)
+try:
+    signal.raise_signal(signal.SIGINT)
+except KeyboardInterrupt:
+    print("after")
+from ortools.sat.python import cp_model
+from slackopt.solvers.cpsat_schedule import _solve_in_thread
+model, solver = cp_model.CpModel(), cp_model.CpSolver()
+holes = [[model.new_bool_var("") for _ in range(14)] for _ in range(15)]
+for pigeon in holes:
+    model.add(sum(pigeon) >= 1)
+for hole in zip(*holes):
+    for i in range(15):
+        for j in range(i):
+            model.add(hole[i] + hole[j] <= 1)
+solver.parameters.catch_sigint_signal = False
+solver.parameters.max_time_in_seconds = 600
+solver.parameters.symmetry_level = solver.parameters.num_workers = 1
+solver.parameters.cp_model_presolve = False
+threading.Timer(1.0, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+try:
+    _solve_in_thread(solver, model)
+except KeyboardInterrupt:
+    print("during")
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=300
+    )
+    assert ran.stdout.split() == ["after", "during"], ran.stderr
 
 
 def test_a_no_good_row_cuts_off_one_vector_only() -> None:
