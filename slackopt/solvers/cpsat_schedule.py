@@ -62,7 +62,8 @@ def _solve(
     solver = cp_model.CpSolver()
     parameters = solver.parameters
     if seconds != float("inf"):
-        parameters.max_time_in_seconds = seconds
+        # Building may have used up the time; CP-SAT calls a model with a limit below 0 invalid.
+        parameters.max_time_in_seconds = max(seconds, 0.0)
     parameters.num_workers = 1 if options.deterministic else options.threads
     parameters.random_seed = options.seed
     # Its handler would end the solve without a word, and leave Ctrl-C to kill the process later.

@@ -30,6 +30,7 @@ from slackopt.progress import Progress
 from slackopt.simulation import simulate
 from slackopt.simulation.evaluator import Evaluator
 from slackopt.simulation.sequence import KEEP, SWAP
+from slackopt.solvers import cpsat_schedule
 from slackopt.solvers.cpsat_schedule import solve_cpsat_schedule
 from slackopt.solvers.enumerate import (
     count_decision_vectors,
@@ -272,6 +273,14 @@ def test_no_time_gives_no_wrong_claim(solve) -> None:  # type: ignore[no-untyped
         best = enumerated(instance).makespan_ns
         if best is not None:
             assert (progress.lower_bound_ns or 0) <= best
+
+
+def test_time_used_up_by_building_is_a_limit_and_no_error() -> None:
+    instance = next(i for i in instances(0, 40) if len(i.lifetimes.candidates) >= 3)
+    model = ScheduleFormulation(instance, longest_makespan_ns(instance))
+    rows = [row for row in model.rows if row.coefficients]
+    answer = cpsat_schedule._solve(EXACT, model, rows, -0.01)
+    assert (answer.status, answer.native_status) == ("limit", "UNKNOWN")
 
 
 def test_exact_beyond_the_coarse_units() -> None:
