@@ -93,6 +93,11 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
+def printable_lines(text: str) -> str:
+    """Do the same to text of several lines, which stay lines."""
+    return "\n".join(map(printable, text.split("\n")))
+
+
 def _cells(row: ComparisonRow) -> list[str]:
     result = row.result
     gap = row.gap_to_bound if result.gap is None else result.gap

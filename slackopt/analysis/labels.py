@@ -12,7 +12,6 @@ from slackopt.batch.run import Run
 from slackopt.batch.summary import RunSummary
 from slackopt.naming import distinct_names
 
-
 SHARE_DIGITS = 3
 """Budgets are told apart as tables show them: in percent, with one digit."""
 
