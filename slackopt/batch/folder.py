@@ -101,7 +101,8 @@ def stored(
 
 
 def _identity(task: Task) -> tuple[object, ...]:
-    return (task.instance_sha256, task.method, task.solver, task.seed, task.options)
+    # Enough to tell mixed-up files apart; options may be other objects once they are read.
+    return (task.instance_sha256, task.method, task.seed)
 
 
 def prepare(
