@@ -1,4 +1,4 @@
-"""Mixed precision: CUDA's casts against PyTorch's own, and saved bytes against autocast on the CPU."""
+"""Mixed precision: casts against those of PyTorch for CUDA, saved bytes against a real CPU run."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -49,9 +49,7 @@ CALLS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
     "gelu": lambda x, w: F.gelu(x),
     "cat": lambda x, w: torch.cat([x, w]),
     "mse": lambda x, w: F.mse_loss(x, w),
-    "cross entropy": lambda x, w: F.cross_entropy(
-        x, torch.zeros(8, 8, dtype=x.dtype, device=x.device)
-    ),
+    "cross entropy": lambda x, w: F.cross_entropy(x, torch.zeros_like(x)),
     "interpolation": lambda x, w: F.interpolate(x[None], scale_factor=2.0),
     "pooling": lambda x, w: F.avg_pool1d(x[None], 2),
     "64 bits": lambda x, w: x.double() @ w.double(),
@@ -74,28 +72,43 @@ def cuda_autocast(dtype: torch.dtype) -> Iterator[None]:
         torch.set_autocast_dtype("cuda", before)
 
 
+# These need CUDA itself for their answer; here their lists, as PyTorch documents them.
+DOCUMENTED: dict[str, Callable[[torch.dtype, torch.dtype, torch.dtype], torch.dtype]] = {
+    "conv": lambda x, w, low: low,
+    "prelu": lambda x, w, low: low,
+    "attention": lambda x, w, low: low,
+    "layer norm": lambda x, w, low: FP32,
+    "interpolation": lambda x, w, low: FP32,
+    "bilinear": lambda x, w, low: FP32 if FP32 in (x, w) else low,
+    "pooling": lambda x, w, low: x,
+}
+
+
 @pytest.mark.parametrize("dtype", [BF16, FP16], ids=["bf16", "fp16"])
 @pytest.mark.parametrize("formats", ["full", "half", "mixed"])
-@pytest.mark.parametrize("name", CALLS)
-def test_casts_are_those_of_pytorch_on_cuda(name: str, formats: str, dtype: torch.dtype) -> None:
-    """The same call on fake CUDA tensors under PyTorch's autocast, and here under ours."""
+def test_casts_are_those_of_pytorch_on_cuda(formats: str, dtype: torch.dtype) -> None:
+    """The same calls on fake CUDA tensors under PyTorch's autocast, and here under ours."""
+    x_format, w_format = FP32 if formats == "full" else dtype, dtype if formats == "half" else FP32
 
-    def run(device: str, region: contextlib.AbstractContextManager[Any]) -> torch.dtype | str:
-        with fakes.new_mode(), torch.no_grad():
-            x = torch.empty(8, 8, device=device, dtype=FP32 if formats == "full" else dtype)
-            w = torch.empty(8, 8, device=device, dtype=dtype if formats == "half" else FP32)
-            with region:
-                try:
-                    return CALLS[name](x, w).dtype
-                except RuntimeError as error:
-                    return type(error).__name__
+    def run(name: str, device: str) -> torch.dtype | str:
+        x = torch.empty(8, 8, device=device, dtype=x_format)
+        w = torch.empty(8, 8, device=device, dtype=w_format)
+        try:
+            return CALLS[name](x, w).dtype
+        except RuntimeError as error:
+            return str(error).splitlines()[0]
 
-    casting = autocasting.Autocasting(
-        TraceSettings(autocast="bf16" if dtype == BF16 else "fp16"), "cpu"
-    )
-    with casting.active():
-        found = run("cpu", casting.region())
-    assert found == run("cuda", cuda_autocast(dtype))
+    with fakes.new_mode(), torch.no_grad():
+        with cuda_autocast(dtype):
+            expected = {name: run(name, "cuda") for name in CALLS}
+        settings = TraceSettings(autocast="bf16" if dtype == BF16 else "fp16")
+        casting = autocasting.Autocasting(settings, "cpu")
+        with casting.active(), casting.region():
+            found = {name: run(name, "cpu") for name in CALLS}
+    for name, answer in expected.items():
+        if answer == "PyTorch is not linked with support for cuda devices":
+            expected[name] = DOCUMENTED[name](x_format, w_format, dtype)
+    assert found == expected
 
 
 def test_every_name_in_the_lists_is_an_operator_of_autocast() -> None:
@@ -225,7 +238,7 @@ def test_fused_attention_under_autocast_is_flash_attention() -> None:
 
 
 def test_options_that_do_not_fit() -> None:
-    with pytest.raises(InputError, match="autocast int8.*: must be one of bf16, fp16|'int8'"):
+    with pytest.raises(InputError, match="autocast 'int8': must be one of bf16, fp16"):
         traced(autocast="int8")
     with pytest.raises(InputError, match="autocast bf16 with dtype bf16: autocast is for"):
         traced(autocast="bf16", dtype="bf16")
@@ -242,7 +255,7 @@ def test_options_that_do_not_fit() -> None:
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "graph.json"
-    options = ["--batch", "1", "--set", "image_size=32", "-o", str(path)]
+    options = ["--batch", "2", "--set", "image_size=32", "-o", str(path)]
     assert main(["profile", "resnet18", "--autocast", "fp16", *options]) == 0
     settings = read_graph(path).provenance["settings"]
     assert (settings["autocast"], settings["dtype"]) == ("fp16", None)
