@@ -37,7 +37,7 @@ class JumpingClock:
 @pytest.fixture(scope="module")
 def instance() -> Instance:
     graph = so.profiles.transformer("gpt2-xl", batch=1, num_layers=4)
-    return Instance.from_graph(graph, device="a100-pcie4", budget=0.5)
+    return Instance.from_graph(graph, device="a100-pcie4", budget=0.7)
 
 
 def test_limits_nest() -> None:
