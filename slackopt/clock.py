@@ -93,3 +93,12 @@ def check_time() -> None:
 def seconds_left() -> float:
     """Seconds until the deadline of the block, at least 0; infinite without one."""
     return _CURRENT.get(_UNLIMITED).seconds_left
+
+
+def deadline_in(seconds: float | None) -> float | None:
+    """Return the `time.monotonic` value at which so many seconds, or those of the block, are up.
+
+    None if there is no limit: None stands for no limit of one's own.
+    """
+    left = seconds_left() if seconds is None else min(seconds, seconds_left())
+    return None if left == float("inf") else time.monotonic() + left

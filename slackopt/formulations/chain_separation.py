@@ -302,6 +302,8 @@ def violated_chain_keys(
     slot: int | None = None,
 ) -> list[tuple[float, ChainKey]]:
     """Return violation in bytes and row, one at most for each op and each rerun."""
+    if limit <= 0:
+        return []
     search = ChainSearch(window, x, sweeps)
     promising = [
         entry

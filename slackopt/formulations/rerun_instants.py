@@ -70,10 +70,14 @@ class RerunInstant:
         life = window.life
         sizes = life.sizes_bytes
         self.bytes = Bytes(window.fixed_bytes[last])
-        self.kept = {t for t in window.idle_in(last) if op == ABSENT or life.producer[t] < first}
-        for t in self.kept:
-            self.bytes.constant += sizes[t]
-            self._decided(t, -1)
+        self._idle = frozenset(window.idle_in(last))
+        self.kept = {t for t in self._idle if op == ABSENT or life.producer[t] < first}
+        self.bytes.constant += sum(sizes[t] for t in self.kept)
+        for decision in (window.swap, window.recompute):
+            # Nothing has been added yet, and each tensor has columns of its own.
+            self.bytes.coefficients.update(
+                (decision[t], -sizes[t]) for t in self.kept if t in decision
+            )
         self._residents: dict[int, list[Resident]] = {}
         for entry in window.residents(last):
             if op == ABSENT or self._is_there(entry):
@@ -109,7 +113,7 @@ class RerunInstant:
         for k in range(self.first, self.last + 1):
             for t in life.outputs[k]:  # not yet made, perhaps
                 ends = max(life.last_forward_use[t], life.last_backward_use[t])
-                if ends >= self.last and t not in window.idle_in(self.last):
+                if ends >= self.last and t not in self._idle:
                     here.rerun -= sizes[t]
             for t in window.first_read_in(k):
                 if life.producer[t] < self.first and life.last_backward_use[t] >= self.last:

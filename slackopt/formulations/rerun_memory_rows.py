@@ -118,16 +118,15 @@ def instant_row(instant: RerunInstant, name: str, out_from: int, in_to: int) -> 
         coefficients[column] = coefficients.get(column, 0) + size
 
     if out_from != ABSENT:
-        for t in window.swap:
-            if window.ready(t) >= out_from and life.last_forward_use[t] < first:
-                add(t)
+        for t in window.leaving(out_from, first):
+            add(t)
         rates.append(out_rate)
         windows.append((out_from, first - 1, out_rate))
         upper += out_rate * (starts[first] - starts[out_from])
     if in_to != ABSENT:
         counted = instant.flipped | instant.back
-        for t in window.swap:
-            if last < life.first_backward_use[t] <= in_to and t not in counted:
+        for t in window.returning(last, in_to):
+            if t not in counted:
                 add(t)
         if instant.op != ABSENT:  # else the instant is the start of op `last`
             rates.append(in_rate)

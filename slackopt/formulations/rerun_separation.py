@@ -19,6 +19,8 @@ def violated_rerun_keys(
     window: WindowColumns, x: Floats, sweeps: Sweeps, tolerance_bytes: float, limit: int
 ) -> list[tuple[float, RerunKey]]:
     """Return violation in bytes and row, one at most for each op and piece of its slots."""
+    if limit <= 0:
+        return []
     life, budget = window.life, window.instance.budget_bytes
     sizes = life.sizes_bytes
     estimates: list[tuple[float, int, int, int, float]] = []

@@ -23,6 +23,9 @@ from slackopt.formulations.rerun_separation import violated_rerun_keys
 from slackopt.formulations.shared_link_rows import SharedLinkKey
 from slackopt.formulations.shared_link_separation import violated_shared_link_keys
 
+RERUN_OPS = 40_000
+"""Rerun and chain rows of one round, times the ops of the instance, at most."""
+
 LazyKey = MemoryKey | RerunKey | ChainKey | HostKey | SharedLinkKey
 
 
@@ -58,9 +61,12 @@ def most_violated_keys(
     for violation, memory in zip(found, keys, strict=True):
         if violation > tolerance_bytes:
             offer(violation, memory, (memory.out_from, memory.in_to))
-    for violation, rerun in violated_rerun_keys(window, point, sweeps, tolerance_bytes, limit):
+    # Each of these is built to learn its violation, in time linear in the ops. So they come when
+    # memory rows do not fill the round, and on large instances in smaller numbers.
+    left = min(limit - len(best), max(RERUN_OPS // window.life.num_ops, 4))
+    for violation, rerun in violated_rerun_keys(window, point, sweeps, tolerance_bytes, left):
         offer(violation, rerun, ("rerun", rerun.op, rerun.first))
-    for violation, chain in violated_chain_keys(window, point, sweeps, tolerance_bytes, limit):
+    for violation, chain in violated_chain_keys(window, point, sweeps, tolerance_bytes, left):
         offer(violation, chain, ("chain", chain.op, chain.rerun))
     for violation, host in violated_host_keys(window, point, tolerance_bytes):
         offer(violation, host, ("host", host.op))

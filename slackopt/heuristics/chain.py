@@ -39,6 +39,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from slackopt.clock import check_time, deadline_in
 from slackopt.heuristics.common.blocks import Blocks, find_blocks
 from slackopt.heuristics.registry import NoPlanError, heuristic
 from slackopt.instance import Instance
@@ -106,7 +107,7 @@ def chain(instance: Instance, *, time_limit: float | None = None) -> Plan:
     NoPlanError
         If the graph has no boundary that a single tensor crosses, or no set of boundaries fits.
     """
-    deadline = None if time_limit is None else time.monotonic() + time_limit
+    deadline = deadline_in(time_limit)
     life, budget = instance.lifetimes, instance.budget_bytes
     blocks = find_blocks(life)
     if len(blocks.begins) < 2:
@@ -118,6 +119,7 @@ def chain(instance: Instance, *, time_limit: float | None = None) -> Plan:
         by_end.setdefault(segment.end, []).append(segment)
     labels = _labels(life, blocks, budget, by_end)
     for label in labels[:_MOST_PLANS]:
+        check_time()
         decisions = [KEEP] * life.num_tensors
         step: _Label | None = label
         while step is not None and step.segment is not None:
@@ -126,6 +128,7 @@ def chain(instance: Instance, *, time_limit: float | None = None) -> Plan:
             step = step.before
         if evaluator.makespan_ns(decisions) is not None:
             return evaluator.plan(decisions, provenance={"method": "chain"})
+    check_time()
     raise NoPlanError("chain", instance, "whatever boundaries are kept")
 
 
@@ -221,6 +224,7 @@ def _labels(
     """Return the labels at the end of the chain, the shortest time first."""
     fronts = [[_Label(0, 0)]]
     for end in range(1, len(blocks.begins) + 1):
+        check_time()
         found = []
         for segment in by_end.get(end, ()):
             extra = _input_bytes(life, blocks, segment)

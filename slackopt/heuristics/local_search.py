@@ -10,14 +10,19 @@ gives the same plan everywhere.
 
 from __future__ import annotations
 
-import time
+from contextlib import suppress
 
+from slackopt.clock import OutOfTimeError, check_time, deadline_in
+from slackopt.clock import time_limit as limited_time
 from slackopt.heuristics.common.exchange import local_search as exchange_search
 from slackopt.heuristics.registry import NoPlanError, heuristic, heuristics
 from slackopt.heuristics.rounding import round_plans
 from slackopt.instance import Instance
 from slackopt.plan import Plan
 from slackopt.simulation.evaluator import Evaluator
+
+START_SHARE, ROUNDING_SHARE = 0.4, 0.6
+"""Shares of the time limit for the rule to start from, at most, and for rounding."""
 
 
 @heuristic("local-search")
@@ -53,26 +58,31 @@ def local_search(
     NoPlanError
         If neither the start nor rounding gives a plan.
     """
-    deadline = None if time_limit is None else time.monotonic() + time_limit
+    deadline = deadline_in(time_limit)
     evaluator = Evaluator(instance)
     best: list[int] | None = None
     best_ns: int | None = None
-    try:
+    with suppress(NoPlanError, OutOfTimeError), limited_time(_part(time_limit, START_SHARE)):
         plan = heuristics()[start](instance) if isinstance(start, str) else start
         best = evaluator.decisions(plan)
         best_ns = evaluator.makespan_ns(best)
-    except NoPlanError:
-        best = None
     if neighbourhood:
-        part = None if time_limit is None else time.monotonic() + 0.6 * time_limit
-        for decisions in round_plans(instance, evaluator, deadline=part):
-            makespan = evaluator.makespan_ns(decisions)
-            if makespan is not None and (best_ns is None or makespan < best_ns):
-                best, best_ns = decisions, makespan
+        with suppress(OutOfTimeError):
+            part = _part(time_limit, ROUNDING_SHARE)
+            for decisions in round_plans(instance, evaluator, deadline=part):
+                makespan = evaluator.makespan_ns(decisions)
+                if makespan is not None and (best_ns is None or makespan < best_ns):
+                    best, best_ns = decisions, makespan
     if best is None or best_ns is None:
+        check_time()
         raise NoPlanError("local-search", instance, "neither the start nor rounding gives one")
-    for decisions in exchange_search(
-        evaluator, best, seed=seed, deadline=deadline, max_evaluations=max_evaluations
-    ):
-        best = decisions
+    with suppress(OutOfTimeError):
+        for decisions in exchange_search(
+            evaluator, best, seed=seed, deadline=deadline, max_evaluations=max_evaluations
+        ):
+            best = decisions
     return evaluator.plan(best, provenance={"method": "local-search", "seed": seed})
+
+
+def _part(time_limit: float | None, share: float) -> float | None:
+    return deadline_in(None if time_limit is None else share * time_limit)

@@ -23,7 +23,7 @@ import time
 from collections.abc import Iterator
 from itertools import product
 
-from slackopt.clock import seconds_left
+from slackopt.clock import check_time, deadline_in
 from slackopt.heuristics.common.fitting import Fitting
 from slackopt.heuristics.common.pressure_pass import PressurePass, Setting
 from slackopt.heuristics.registry import NoPlanError, heuristic
@@ -65,8 +65,7 @@ def pressure(
     NoPlanError
         If neither a pass nor the search finds a plan.
     """
-    left = min(seconds_left(), float("inf") if time_limit is None else time_limit)
-    deadline = None if left == float("inf") else time.monotonic() + left
+    deadline = deadline_in(time_limit)
     evaluator = Evaluator(instance)
     life = instance.lifetimes
     keep = [KEEP] * life.num_tensors
@@ -95,6 +94,7 @@ def pressure(
                     best, best_ns = found
                     break
     if best is None:
+        check_time()
         late = deadline is not None and time.monotonic() >= deadline
         why = "time is up" if late else "neither a pass nor the repair of one fits"
         raise NoPlanError("pressure", instance, why)

@@ -5,9 +5,9 @@ Ours; near-optimal in a second or two. See `slackopt.solvers.rounding` for how.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 
+from slackopt.clock import check_time, deadline_in
 from slackopt.formulations.window import WindowFormulation
 from slackopt.heuristics.registry import NoPlanError, heuristic
 from slackopt.instance import Instance
@@ -35,12 +35,13 @@ def round_rule(instance: Instance, *, rounds: int = 12, time_limit: float | None
     NoPlanError
         If no rounded point runs.
     """
-    deadline = None if time_limit is None else time.monotonic() + time_limit
+    deadline = deadline_in(time_limit)
     evaluator = Evaluator(instance)
     best: list[int] | None = None
     for decisions in round_plans(instance, evaluator, rounds=rounds, deadline=deadline):
         best = decisions
     if best is None:
+        check_time()
         raise NoPlanError("round", instance, "no rounded point of the window LP runs")
     return evaluator.plan(best, provenance={"method": "round", "rounds": rounds})
 
