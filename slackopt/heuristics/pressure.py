@@ -67,10 +67,10 @@ def pressure(
     deadline = None if time_limit is None else time.monotonic() + time_limit
     evaluator = Evaluator(instance)
     life = instance.lifetimes
-    best: list[int] | None = [KEEP] * life.num_tensors
-    best_ns = evaluator.makespan_ns(best)
-    if best_ns is None:
-        best = None
+    kept = [KEEP] * life.num_tensors
+    best_ns = evaluator.makespan_ns(kept)
+    best = None if best_ns is None else kept
+    if best is None:
         starts: list[list[int]] = []
         for decisions in passes(instance, deadline):
             if decisions in starts:
