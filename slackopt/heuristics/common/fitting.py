@@ -163,6 +163,8 @@ class Fitting:
                 moves = self._rng.sample(moves, _MOST_MOVES)
             best: tuple[float, Move, Fit] | None = None
             for move in moves:
+                if self.is_over:
+                    break
                 trial = list(current)
                 for t, code in move:
                     trial[t] = code
