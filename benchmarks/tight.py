@@ -8,8 +8,8 @@ every instance on which the first method has no plan and another has one, and ev
 (a plan of an instance proved infeasible, or below a proved bound); with either, the exit code is 1.
 
 Results are kept in a file, one JSON object a line. A run goes on where it was stopped: what is in
-the file already is not run again, so give another version of a method another file. ``--first``, ``--last`` and ``--only`` run a part of the
-instances; ``--table`` runs nothing.
+the file already is not run again, so give another version of a method another file. ``--first``,
+``--last`` and ``--only`` run a part of the instances; ``--table`` runs nothing.
 """
 
 from __future__ import annotations
