@@ -71,9 +71,10 @@ class RerunInstant:
         sizes = life.sizes_bytes
         self.bytes = Bytes(window.fixed_bytes[last])
         self.kept = {t for t in window.idle_in(last) if op == ABSENT or life.producer[t] < first}
-        for t in self.kept:
-            self.bytes.constant += sizes[t]
-            self._decided(t, -1)
+        self.bytes.constant += sum(sizes[t] for t in self.kept)
+        coefficients = self.bytes.coefficients
+        for decision in (window.swap, window.recompute):
+            coefficients.update((decision[t], -sizes[t]) for t in self.kept if t in decision)
         self._residents: dict[int, list[Resident]] = {}
         for entry in window.residents(last):
             if op == ABSENT or self._is_there(entry):
@@ -169,6 +170,11 @@ class RerunInstant:
         for entry in self._residents.get(t, []):
             change.add(entry.column, -entry.size_bytes)
         return change
+
+    def value(self, x: Floats, share: float) -> float:
+        """Bytes at a point where Y is `share`."""
+        total = sum(size * x[column] for column, size in self.bytes.coefficients.items())
+        return float(self.bytes.constant + total + self.bytes.rerun * share)
 
     def counted(self, t: int, x: Floats) -> float:
         """Bytes that `t` counts at a point, as kept and in the entries that it shares."""

@@ -14,6 +14,9 @@ from slackopt.formulations.rerun_instants import RerunInstant
 from slackopt.formulations.rerun_memory_rows import RerunKey, rerun_row
 from slackopt.lifetimes import ABSENT
 
+MOST_MISSES = 12
+"""Rows built in vain, the most promising first, after which the search ends."""
+
 
 def violated_rerun_keys(
     window: WindowColumns, x: Floats, sweeps: Sweeps, tolerance_bytes: float, limit: int
@@ -36,30 +39,32 @@ def violated_rerun_keys(
             most += max(0.0, sweeps.prefetched(last, first))
             if most > tolerance_bytes:
                 estimates.append((most, j, first, last, share))
-    estimates.sort(reverse=True)
     found: list[tuple[float, RerunKey]] = []
-    for _, j, first, last, share in estimates[: 2 * limit]:
-        key = best_key(window, x, sweeps, j, first, last, share)
-        violation = violation_bytes(rerun_row(window, key), x)
-        if violation > tolerance_bytes:
-            found.append((violation, key))
+    misses = 0
+    for _, j, first, last, share in sorted(estimates, reverse=True):
+        if len(found) == limit or misses == MOST_MISSES:
+            break
+        instant = RerunInstant(window, j, first, last)
+        flipped = best_flips(instant, x, share)
+        violation = 0.0
+        if may_be_violated(instant, x, share, sweeps, tolerance_bytes):
+            out_from, in_to = best_windows(sweeps, first, last)
+            key = RerunKey(j, first, out_from, in_to, flipped)
+            violation = violation_bytes(rerun_row(window, key), x)
+            if violation > tolerance_bytes:
+                found.append((violation, key))
+        misses = 0 if violation > tolerance_bytes else misses + 1
     return found
 
 
-def best_key(
-    window: WindowColumns,
-    x: Floats,
-    sweeps: Sweeps,
-    op: int,
-    first: int,
-    last: int,
-    share: float,
-) -> RerunKey:
-    """Return the row of an op and a piece that is violated most, or nearly so."""
-    instant = RerunInstant(window, op, first, last)
-    flipped = best_flips(instant, x, share)
-    out_from, in_to = best_windows(sweeps, first, last)
-    return RerunKey(op, first, out_from, in_to, flipped)
+def may_be_violated(
+    instant: RerunInstant, x: Floats, share: float, sweeps: Sweeps, tolerance_bytes: float
+) -> bool:
+    """Whether a row can be violated by more than the tolerance, with the best windows at hand."""
+    first, last = instant.first, instant.last
+    over = instant.value(x, share) - instant.window.instance.budget_bytes
+    over += max(0.0, float(sweeps.backlog[last])) + max(0.0, sweeps.prefetched(last, first))
+    return over > tolerance_bytes
 
 
 def best_windows(sweeps: Sweeps, first: int, last: int) -> tuple[int, int]:

@@ -31,6 +31,8 @@ def most_violated_keys(
 ) -> list[tuple[float, LazyKey]]:
     """Return violated rows, the most violated first; at most one per window, or pair of windows.
 
+    Rerun and chain rows only where the point satisfies all others.
+
     Parameters
     ----------
     window
@@ -58,14 +60,15 @@ def most_violated_keys(
     for violation, memory in zip(found, keys, strict=True):
         if violation > tolerance_bytes:
             offer(violation, memory, (memory.out_from, memory.in_to))
-    for violation, rerun in violated_rerun_keys(window, point, sweeps, tolerance_bytes, limit):
-        offer(violation, rerun, ("rerun", rerun.op, rerun.first))
-    for violation, chain in violated_chain_keys(window, point, sweeps, tolerance_bytes, limit):
-        offer(violation, chain, ("chain", chain.op, chain.rerun))
     for violation, host in violated_host_keys(window, point, tolerance_bytes):
         offer(violation, host, ("host", host.op))
     for violation, link in violated_shared_link_keys(window, point, tolerance_bytes):
         offer(violation, link, (link.outwards, link.limit, link.other))
+    if not best:  # those take longer to find, and are seldom violated where no others are
+        for violation, rerun in violated_rerun_keys(window, point, sweeps, tolerance_bytes, limit):
+            offer(violation, rerun, ("rerun", rerun.op, rerun.first))
+        for violation, chain in violated_chain_keys(window, point, sweeps, tolerance_bytes, limit):
+            offer(violation, chain, ("chain", chain.op, chain.rerun))
     return sorted(best.values(), key=lambda entry: -entry[0])[:limit]
 
 
