@@ -217,7 +217,7 @@ class _KeyMaker:
         return ChainKey(
             op,
             ABSENT if rerun == ABSENT else search.reruns[rerun].link,
-            *best_windows(search.sweeps, op, op),
+            *best_windows(self.window, search.sweeps, op, op),
             tuple(sorted(self.links.items())),
             tuple(self.there),
             tuple(self.back),
@@ -318,8 +318,13 @@ def violated_chain_keys(
     tolerance_bytes: float,
     limit: int,
     slot: int | None = None,
+    most_misses: int = MOST_MISSES,
 ) -> list[tuple[float, ChainKey]]:
-    """Return violation in bytes and row, one at most for each op and each rerun."""
+    """Return violation in bytes and row, one at most for each op and each rerun.
+
+    `slot`: only rows of this one. `most_misses`: rows built in vain, one after the other, after
+    which the search ends.
+    """
     search = ChainSearch(window, x, sweeps)
     promising = [
         entry
@@ -329,7 +334,7 @@ def violated_chain_keys(
     found: list[tuple[float, ChainKey]] = []
     misses = 0
     for _, op, rerun in sorted(promising, reverse=True):
-        if len(found) == limit or misses == MOST_MISSES:
+        if len(found) == limit or misses == most_misses:
             break
         key = search.key(op, rerun, tolerance_bytes)
         violation = None if key is None else _violation(window, key, x)

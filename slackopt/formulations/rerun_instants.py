@@ -58,7 +58,9 @@ class RerunInstant:
         Candidates counted where they are kept, ``s_t (1 - W_t - R_t)``: idle in op `last`.
     read_here
         Candidates counted in full at op `last`, which or an op before in the slots reads them
-        first; while op j is rerun they are there unless decided otherwise.
+        first, so that they may come only after the rerun of op j.
+    decided
+        Those of them that are counted by their decision, ``s_t (1 - W_t - R_t)``, or without R.
     flipped
         Tensors for which `flip` has been called.
     back
@@ -82,6 +84,7 @@ class RerunInstant:
                 for t in entry.tensors:
                     self._residents.setdefault(t, []).append(entry)
         self.read_here: set[int] = set()
+        self.decided: set[int] = set()
         self.flipped: set[int] = set()
         self.back: set[int] = set()
         if op != ABSENT:
@@ -114,8 +117,14 @@ class RerunInstant:
                     here.rerun -= sizes[t]
             for t in window.first_read_in(k):
                 if life.producer[t] < self.first and life.last_backward_use[t] >= self.last:
+                    if self.first == self.last:
+                        self.decided.add(t)
+                        self._decided(t, -1, recompute=self._may_be_missing(t))
+                    elif t not in life.inputs[j]:
+                        here.rerun -= sizes[t]
+                    else:
+                        continue
                     self.read_here.add(t)
-                    self._decided(t, -1, recompute=self._may_be_missing(t))
         for t in life.inputs[j]:
             if ABSENT != life.last_backward_use[t] < self.last:
                 here.rerun += sizes[t]
@@ -135,15 +144,19 @@ class RerunInstant:
     def flip(self, t: int) -> None:
         """Count `t` in its other way; see `flip_gain`."""
         self._apply(self._flip_change(t))
-        if t not in self.read_here:
+        if t in self.read_here:
+            self.decided ^= {t}
+        else:
             self._forget(t)
         self.flipped.add(t)
 
     def flip_gain(self, t: int, x: Floats, share: float) -> float:
         """Bytes that flipping `t` adds at a point where Y is `share`.
 
-        An input of op j counts ``s_t Y`` (``s_t``, if it is counted in full at op `last`) in place
-        of what it is by its decision. Another tensor in `read_here`: ``s_t (1 - Y)``.
+        An input of op j, idle in op `last` or without a backward use, counts ``s_t Y`` in place of
+        what it is by its decision. Of the tensors in `read_here`, in a single slot an input of
+        op j counts ``s_t`` and another ``s_t (1 - Y)``; in several slots one counts by its
+        decision in place of ``s_t (1 - Y)``.
         """
         change = self._flip_change(t)
         total = sum(size * x[column] for column, size in change.coefficients.items())
@@ -154,8 +167,10 @@ class RerunInstant:
         size = self.window.life.sizes_bytes[t]
         is_input = t in self.window.life.inputs[self.op]
         if t in self.read_here:
-            change = Bytes(rerun=0 if is_input else -size)
-            self._decided(t, 1, recompute=self._may_be_missing(t), to=change)
+            decided = t in self.decided
+            change = Bytes(rerun=0 if is_input else -size if decided else size)
+            sign = 1 if decided else -1
+            self._decided(t, sign, recompute=self._may_be_missing(t), to=change)
             return change
         change = self._without(t)
         change.rerun += size

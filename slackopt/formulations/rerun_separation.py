@@ -15,13 +15,21 @@ from slackopt.formulations.rerun_memory_rows import RerunKey, rerun_row
 from slackopt.lifetimes import ABSENT
 
 MOST_MISSES = 12
-"""Rows built in vain, the most promising first, after which the search ends."""
+"""Rows built in vain after which a search for bounds ends: the most promising come first."""
 
 
 def violated_rerun_keys(
-    window: WindowColumns, x: Floats, sweeps: Sweeps, tolerance_bytes: float, limit: int
+    window: WindowColumns,
+    x: Floats,
+    sweeps: Sweeps,
+    tolerance_bytes: float,
+    limit: int,
+    most_misses: int = MOST_MISSES,
 ) -> list[tuple[float, RerunKey]]:
-    """Return violation in bytes and row, one at most for each op and piece of its slots."""
+    """Return violation in bytes and row, one at most for each op and piece of its slots.
+
+    `most_misses`: rows built in vain, one after the other, after which the search ends.
+    """
     life, budget = window.life, window.instance.budget_bytes
     sizes = life.sizes_bytes
     estimates: list[tuple[float, int, int, int, float]] = []
@@ -42,13 +50,13 @@ def violated_rerun_keys(
     found: list[tuple[float, RerunKey]] = []
     misses = 0
     for _, j, first, last, share in sorted(estimates, reverse=True):
-        if len(found) == limit or misses == MOST_MISSES:
+        if len(found) == limit or misses == most_misses:
             break
         instant = RerunInstant(window, j, first, last)
         flipped = best_flips(instant, x, share)
         violation = 0.0
         if may_be_violated(instant, x, share, sweeps, tolerance_bytes):
-            out_from, in_to = best_windows(sweeps, first, last)
+            out_from, in_to = best_windows(window, sweeps, first, last)
             key = RerunKey(j, first, out_from, in_to, flipped)
             violation = violation_bytes(rerun_row(window, key), x)
             if violation > tolerance_bytes:
@@ -67,9 +75,13 @@ def may_be_violated(
     return over > tolerance_bytes
 
 
-def best_windows(sweeps: Sweeps, first: int, last: int) -> tuple[int, int]:
-    """Return the windows that add the most bytes; `ABSENT` where they add none."""
-    out = min(sweeps.out_from[last], first) if sweeps.backlog[last] > 0 else ABSENT
+def best_windows(window: WindowColumns, sweeps: Sweeps, first: int, last: int) -> tuple[int, int]:
+    """Return the windows that add the most bytes; `ABSENT` where they add none.
+
+    No out windows of several slots where swaps are ordered: `slackopt.formulations.swap_order`.
+    """
+    leaves = sweeps.backlog[last] > 0 and (first == last or not window.ordered)
+    out = min(sweeps.out_from[last], first) if leaves else ABSENT
     return out, sweeps.in_to[last] if sweeps.prefetched(last, first) > 0 else ABSENT
 
 

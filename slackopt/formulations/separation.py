@@ -98,9 +98,10 @@ def violated_rerun_rows(
     point = np.asarray(x, dtype=float)
     _, _, sweeps = memory_violations(window, point)
     tolerance = 1e-6 * window.instance.budget_bytes
-    chains = violated_chain_keys(window, point, sweeps, tolerance, limit, slot)
+    most = 10 * limit
+    chains = violated_chain_keys(window, point, sweeps, tolerance, limit, slot, most)
     found: list[tuple[float, Row]] = [(over, chain_row(window, key)) for over, key in chains]
-    for over, key in violated_rerun_keys(window, point, sweeps, tolerance, 10 * limit):
+    for over, key in violated_rerun_keys(window, point, sweeps, tolerance, most, most):
         if slot is None or key.first <= slot <= piece(window, key.op, key.first)[0]:
             found.append((over, rerun_row(window, key)))
     return [row for _, row in sorted(found, key=lambda entry: -entry[0])[:limit]]
