@@ -36,8 +36,10 @@ _ANSWERS = (
 )
 
 
+IDLE_COLUMNS = 6000
 MOST_IDLE = 2
-"""Rounds of rerun and chain rows that may pass without raising the bound."""
+"""Rounds of rerun and chain rows that may pass without raising the bound: as many as make so many
+columns in all, as small models are quickly solved, but at least the second number."""
 
 
 @dataclass
@@ -200,7 +202,8 @@ class WindowLp:
                 # There are many, and most of them raise nothing.
                 gained = found.objective_ns > settled + 1e-7 * self.window.instance.ideal_ns
                 settled, idle = found.objective_ns, 0 if gained else idle + 1
-                new = [] if idle > MOST_IDLE else new
+                most = max(MOST_IDLE, IDLE_COLUMNS // len(self.window.columns))
+                new = [] if idle > most else new
             certified = not self.certifies
             if not certified and (not new or found.rounds % 4 == 0):
                 self._certify(found, self.highs.getSolution().row_dual, on_round)
