@@ -118,7 +118,6 @@ def main() -> int:
         write_bytes(latex_text(table).encode(), options.output / f"{table.name}.tex")
     text = TEMPLATE.read_text(encoding="utf-8").format(**numbers(tables))
     write_bytes(text.encode(), options.output / "report.md")
-    write_bytes(headroom_csv().encode(), options.output / "headroom.csv")
     if options.write_text:
         write_bytes(text.encode(), HERE / "report.md")
         write_bytes(headroom_csv().encode(), RESULTS / "headroom.csv")
