@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from random_steps import chained_instance, random_instance
+from random_steps import chained_instance, random_instance, simulate_with_chunks
 from rerun_points import check_reruns
 from window_points import some_timelines, some_window, tangled_instance, tangled_plan
 
@@ -27,7 +27,7 @@ from slackopt.formulations.separation import violated_rerun_rows
 from slackopt.formulations.window import WindowFormulation
 from slackopt.graph import Graph, Op, Tensor
 from slackopt.instance import Instance
-from slackopt.simulation import Timeline, simulate
+from slackopt.simulation import Timeline
 from slackopt.simulation.evaluator import Evaluator
 from slackopt.solvers.decoding import decisions_of
 from slackopt.solvers.window_lp import WindowLp
@@ -40,7 +40,7 @@ NS_PER_S = 10**9
 
 def tangled_timelines(rng: Random, instance: Instance, tries: int) -> list[Timeline]:
     plans = [tangled_plan(rng, instance) for _ in range(tries)]
-    runs = [simulate(instance, plan, chunk_bytes=rng.choice((0, 0, 1, 4))) for plan in plans]
+    runs = [simulate_with_chunks(instance, plan, rng.choice((0, 0, 1, 4))) for plan in plans]
     return [timeline for timeline in runs if timeline.feasible]
 
 
