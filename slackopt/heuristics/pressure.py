@@ -82,9 +82,9 @@ def pressure(
         if max_evaluations is None:
             max_evaluations = min(_EVALUATIONS, _WORK // life.num_ops)
         fitting = Fitting(evaluator, seed, max_evaluations, deadline)
-        if best is None and not fitting.is_over:
+        if best is None and not fitting.is_over():
             starts.sort(key=lambda decisions: sum(fitting.fit(decisions).over.values()))
-        while starts and not fitting.is_over and best_ns != instance.ideal_ns:
+        while starts and not fitting.is_over() and best_ns != instance.ideal_ns:
             for start in [best] if best is not None else starts:
                 found = fitting.search(start, _STEPS, best_ns)
                 if found is not None:
