@@ -94,7 +94,7 @@ class Fitting:
         }
 
     def is_over(self) -> bool:
-        """Whether the evaluations or the time are used up."""
+        """Return whether the evaluations or the time are used up."""
         late = self.deadline is not None and time.monotonic() >= self.deadline
         return late or self.evaluations >= self.max_evaluations
 
