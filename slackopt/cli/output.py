@@ -22,7 +22,6 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.measure import Measurement
 from rich.segment import Segment
 from rich.table import Table
-from rich.text import Text
 
 from slackopt.tables import printable, printable_lines
 
@@ -188,9 +187,9 @@ def natural_width(view: RenderableType) -> int:
     """
     if isinstance(view, Group):
         return max((natural_width(part) for part in view.renderables), default=0)
-    if hasattr(view, "__rich_measure__") and not isinstance(view, Table | Text):
-        console = Console(width=10_000)
-        return Measurement.get(console, console.options, view).minimum
+    needed = getattr(view, "needed_width", None)  # a `slackopt.report.grid.Grid`
+    if needed is not None:
+        return int(needed)
     if not isinstance(view, Table) or not all(column.no_wrap for column in view.columns):
         return 0
     console = Console(width=10_000)

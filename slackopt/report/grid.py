@@ -60,7 +60,7 @@ class Grid:
     wrap: bool = False
 
     @property
-    def width(self) -> int:
+    def needed_width(self) -> int:
         """Fewest cells that it needs: of all columns, but for one that wraps."""
         widths = self._widths()
         if self.wrap:
@@ -76,7 +76,7 @@ class Grid:
 
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
         """Tell rich how wide it is."""
-        return Measurement(self.width, self.width)
+        return Measurement(self.needed_width, self.needed_width)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield its lines."""
