@@ -30,6 +30,7 @@ from random import Random
 import slackopt as so
 from slackopt.formulations.window import WindowFormulation
 from slackopt.heuristics import NoPlanError, heuristics
+from slackopt.heuristics.registry import option_names
 from slackopt.progress import Progress
 from slackopt.simulation import simulate
 from slackopt.solvers.cpsat_schedule import solve_cpsat_schedule
@@ -124,7 +125,8 @@ class Agreement:
         self.counts["window LP bound is the optimum"] += bound == best
         for name, rule in heuristics().items():
             try:
-                few = {"max_evaluations": SEARCH_EVALUATIONS} if name == "local-search" else {}
+                limited = "max_evaluations" in option_names(rule)
+                few = {"max_evaluations": SEARCH_EVALUATIONS} if limited else {}
                 makespan = simulate(instance, rule(instance, **few)).makespan_ns
             except (NoPlanError, so.InputError):
                 continue

@@ -42,7 +42,6 @@ from slackopt.heuristics import heuristics
 from slackopt.plan import Decision
 from slackopt.simulation import simulate
 from slackopt.solvers.pulp_solvers import available_solvers
-from slackopt.verify import verify
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from random_steps import chained_graph, random_device, random_graph
@@ -184,7 +183,7 @@ def contradictions(
         if again != makespan:
             yield f"the second simulator prices the plan at {again}, and not {makespan}"
     try:
-        verify(instance, result)
+        so.verify(instance, result)
     except so.SlackoptError as error:
         yield f"refused by verify: {error}"
 

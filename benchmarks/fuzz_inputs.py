@@ -123,7 +123,7 @@ def _joined() -> list[bytes]:
 def _dumps() -> list[bytes]:
     from profiles.traces.synthetic import aot_dump
 
-    return [_json(aot_dump()), _json(aot_dump(absolute=False)), _json(aot_dump(measured=True))]
+    return [_json(aot_dump()), _json(aot_dump(measured=True))]
 
 
 def archived(content: bytes, kind: str, members: int = 1) -> bytes:

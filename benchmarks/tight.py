@@ -8,8 +8,8 @@ every instance on which the first method has no plan and another has one, and ev
 (a plan of an instance proved infeasible, or below a proved bound); with either, the exit code is 1.
 
 Results are kept in a file, one JSON object a line. A run goes on where it was stopped: what is in
-the file already is not run again. ``--first``, ``--last`` and ``--only`` run a part of the
-instances; ``--table`` runs nothing.
+the file already is not run again, so give another version of a method another file. ``--first``,
+``--last`` and ``--only`` run a part of the instances; ``--table`` runs nothing.
 """
 
 from __future__ import annotations
@@ -167,7 +167,10 @@ def stored(path: Path, time_limit: float) -> dict[tuple[str, str], Record]:
     found = {}
     if path.exists():
         for line in path.read_text(encoding="utf-8").splitlines():
-            record = json.loads(line)
+            try:
+                record = json.loads(line)
+            except json.JSONDecodeError:  # empty, or the end of a run that was killed
+                continue
             if record["time_limit"] == time_limit:
                 found[record["sha256"], record["method"]] = record
     return found
@@ -279,9 +282,8 @@ def main() -> int:
     parser.add_argument("--table", action="store_true", help="print what the file has")
     arguments = parser.parse_args()
     methods = arguments.methods.split(",")
-    instances = list(islice(tight_instances(arguments.seed), arguments.instances))
-    last = len(instances) - 1 if arguments.last is None else arguments.last
-    instances = instances[arguments.first : last + 1]
+    count = arguments.instances if arguments.last is None else arguments.last + 1
+    instances = list(islice(tight_instances(arguments.seed), arguments.first, count))
     instances = [i for i in instances if fnmatchcase(i.name, arguments.only)]
     if arguments.save is not None:
         arguments.save.mkdir(parents=True, exist_ok=True)
@@ -297,6 +299,7 @@ def main() -> int:
             Progress(console=Console(stderr=True)) as bar,
         ):
             task = bar.add_task("runs", total=len(tasks))
+            file.write("\n" if file.tell() else "")  # after a line that was cut off
             futures = [
                 pool.submit(run, i, m, arguments.time_limit, arguments.seed) for i, m in tasks
             ]

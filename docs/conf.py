@@ -40,6 +40,7 @@ SECTIONS = {
         "docs/own-trace",
         "docs/own-heuristic",
         "docs/own-solver",
+        "docs/verify",
         "docs/cluster",
         "docs/citing",
         "docs/pytorch",

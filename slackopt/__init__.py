@@ -24,7 +24,7 @@ from slackopt.plan import Plan
 from slackopt.result import Result
 from slackopt.simulation import Timeline, check_timeline, simulate
 from slackopt.solve import Method, methods, solve
-from slackopt.verification import verify
+from slackopt.verification import Verification, verify
 
 if TYPE_CHECKING:
     from slackopt import plotting
@@ -47,6 +47,7 @@ __all__ = [
     "SolverError",
     "Tensor",
     "Timeline",
+    "Verification",
     "check_timeline",
     "methods",
     "plotting",

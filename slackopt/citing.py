@@ -22,12 +22,14 @@ PAPER = "slackswap"
 RULE_SOURCES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "capuchin": ("peng2020capuchin",),
+        "chain": ("beaumont2019optimal", "kusumoto2019graph"),
         "dtr": ("kirisame2021dtr",),
         "knapsack": ("pytorchbudget",),
         "largest-first-offload": ("liang2025torchtitan",),
         "layer-checkpoint": ("korthikanti2023reducing", "chen2016sublinear"),
         "memo": ("zhao2025memo",),
         "mu-two": ("purandare2023mutwo",),
+        "pressure": ("kirisame2021dtr", "glover1989tabu"),
         "selective": ("korthikanti2023reducing",),
         "slackswap": (PAPER,),
         "slackswap-timeline": (PAPER,),

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from slackopt.compare import ComparisonRow
+from slackopt.naming import distinct_names
 from slackopt.published import SLACKSWAP_SOURCE
 
 _NUMBERS = (
@@ -44,14 +45,16 @@ def comparison_view(rows: Sequence[ComparisonRow]) -> RenderableType:
     for header in _NUMBERS:
         table.add_column(header, justify="right", vertical="bottom", no_wrap=True)
     reasons: list[str] = []
+    names = distinct_names((row.result.instance, row.result.instance_sha256, None) for row in rows)
     for i, row in enumerate(rows):
         result = row.result
+        name = names[result.instance_sha256]
         last = i + 1 == len(rows) or rows[i + 1].result.instance_sha256 != result.instance_sha256
         if row.reason is not None:
             status = result.status.replace("_", " ")
-            reasons.append(f"{result.instance}, {result.method}: {status}: {row.reason}")
+            reasons.append(f"{name}, {result.method}: {status}: {row.reason}")
         table.add_row(
-            Text(printable(result.instance)),
+            Text(printable(name)),
             Text(printable(result.method)),
             *(Text(cell) for cell in _cells(row)),
             end_section=last,
@@ -88,6 +91,11 @@ def printable(text: str) -> str:
     if text.isprintable():  # nearly always, and a hundred times as fast
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def printable_lines(text: str) -> str:
+    """Do the same to text of several lines, which stay lines."""
+    return "\n".join(map(printable, text.split("\n")))
 
 
 def _cells(row: ComparisonRow) -> list[str]:

@@ -66,3 +66,18 @@ def test_a_plan_after_a_proof_of_infeasibility_is_a_conflict() -> None:
     result = progress.result("time")
     assert result.status == "error"
     assert any("conflict" in note and "rule A" in note for note in result.notes)
+
+
+def test_a_bound_alone_is_a_success_only_where_no_plan_was_asked_for() -> None:
+    instance, progress, _ = make()
+    progress.offer_bound(instance.ideal_ns, "bound")
+    assert progress.result("time").status == "no_solution"
+    progress.bound_only = True
+    result = progress.result("time")
+    assert (result.status, result.reason) == ("bounded", None)
+
+
+def test_a_bound_that_no_file_can_hold_is_cut() -> None:
+    _, progress, _ = make()
+    progress.offer_bound(2**70, "bound")
+    assert progress.result("time").lower_bound_ns == 2**63 - 1

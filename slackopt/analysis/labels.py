@@ -1,4 +1,4 @@
-"""Labels of methods: the name, and the settings in which runs of the method differ."""
+"""Labels of methods and instances: the name, and in what those differ that share it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,14 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pandas as pd
+
 from slackopt.batch.run import Run
 from slackopt.batch.summary import RunSummary
+from slackopt.naming import distinct_names
+
+SHARE_DIGITS = 3
+"""Budgets are told apart as tables show them: in percent, with one digit."""
 
 
 def method_labels(runs: Sequence[Run | RunSummary]) -> list[str]:
@@ -26,6 +32,26 @@ def method_labels(runs: Sequence[Run | RunSummary]) -> list[str]:
     return [
         _label(name, differing[name], values) for name, values in zip(names, settings, strict=True)
     ]
+
+
+def instance_labels(frame: pd.DataFrame) -> pd.Series:
+    """Return one label a row of a table of runs; rows share it whose instances have equal content.
+
+    It is the name of the instance. Where several contents share name, budget and device, the first
+    digits of the content's hash follow: ``two layers [8d65737b]``.
+    """
+    columns = ["instance", "instance_sha256", "budget_share", "device"]
+    known = frame[columns].groupby("instance_sha256", as_index=False, sort=False).first()
+    names = distinct_names(
+        (name, sha256, (_or_none(round(share, SHARE_DIGITS)), _or_none(device)))
+        for name, sha256, share, device in known[columns].itertuples(index=False)
+    )
+    labels: pd.Series = frame["instance_sha256"].map(names).astype("string")
+    return labels
+
+
+def _or_none(value: Any) -> Any:
+    return None if pd.isna(value) else value
 
 
 def _differing(settings: Sequence[Mapping[str, str | None]]) -> list[str]:

@@ -8,6 +8,7 @@ from typing import Any, cast
 import numpy as np
 import pandas as pd
 
+from slackopt.analysis.labels import instance_labels
 from slackopt.analysis.means import shifted_geometric_mean
 from slackopt.analysis.performance_profile import method_column
 
@@ -80,7 +81,8 @@ def per_instance(frame: pd.DataFrame, *, by: str | None = None) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        The columns of `PER_INSTANCE`, sorted by instance, budget and method. ``failed`` counts
+        The columns of `PER_INSTANCE`, sorted by instance, budget and method. ``instance`` is the
+        label of the instance, see `slackopt.analysis.labels.instance_labels`. ``failed`` counts
         runs whose process or solver failed, ``with_plan`` those with a plan to trust,
         ``proved`` those that proved an optimum (within the tolerance) or that no plan exists.
         ``gap`` is the certified gap of the runs themselves, ``gap_to_bound`` that to the best
@@ -90,6 +92,7 @@ def per_instance(frame: pd.DataFrame, *, by: str | None = None) -> pd.DataFrame:
     by = method_column(frame) if by is None else by
     trusted = frame["has_plan"]
     work = frame.assign(
+        instance=instance_labels(frame),
         method=frame[by],
         runs=1,
         failed=failed_runs(frame),
@@ -157,7 +160,7 @@ def per_method(frame: pd.DataFrame, *, by: str | None = None) -> pd.DataFrame:
 def failures(frame: pd.DataFrame, *, by: str | None = None) -> pd.DataFrame:
     """List the runs that failed: one row each with instance, method, outcome and reason."""
     by = method_column(frame) if by is None else by
-    rows = frame[failed_runs(frame)]
+    rows = frame.assign(instance=instance_labels(frame))[failed_runs(frame)]
     return pd.DataFrame(
         {
             "instance": rows["instance"],
@@ -191,11 +194,6 @@ def _counts(runs: pd.DataFrame) -> dict[str, Any]:
         "with_plan": int(runs["has_plan"].sum()),
         "proved": int(runs["proved"].sum()),
     }
-
-
-def _first(values: pd.Series) -> Any:
-    known = values.dropna()
-    return known.iloc[0] if len(known) else None
 
 
 def _reached_by(rising: pd.Series, share: float) -> float:

@@ -13,7 +13,7 @@ from slackopt.batch.run import Task
 from slackopt.batch.study import Study, StudyMethod, instance_files, memory_bytes
 from slackopt.compare import check_methods
 from slackopt.device import Device
-from slackopt.errors import InputError
+from slackopt.errors import InputError, plain
 from slackopt.files import read_record
 from slackopt.graph import Graph
 from slackopt.heuristics import heuristics
@@ -130,7 +130,7 @@ def _task(
     # Refuses here what `solve` would refuse in every run.
     SolveOptions(limit, chosen("gap"), chosen("threads"), seed)
     return Task(
-        instance_path=str(path),
+        instance_path=plain(str(path)),
         instance=instance.name,
         instance_sha256=instance.sha256,
         method=method.name,
@@ -163,7 +163,7 @@ def _variants(path: Path, study: Study) -> Iterator[tuple[Instance, dict[str, st
             instance = _variant(given, graph, device, budget)
             tags = {
                 "base": graph.name if given is None else given.name,
-                "family": path.resolve().parent.name,
+                "family": plain(path.resolve().parent.name),
                 "device": device_name,
                 "budget": _budget_text(instance, budget),
             }

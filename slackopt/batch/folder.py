@@ -20,7 +20,7 @@ from slackopt.batch.key import task_key
 from slackopt.batch.run import FAILED, Outcome, Task
 from slackopt.batch.store import RUNS, run_path
 from slackopt.batch.summary import read_summary
-from slackopt.errors import InputError
+from slackopt.errors import InputError, plain
 from slackopt.files import read_instance, read_record, write_bytes, write_record
 from slackopt.heuristics import heuristics
 from slackopt.instance import Instance
@@ -101,7 +101,8 @@ def stored(
 
 
 def _identity(task: Task) -> tuple[object, ...]:
-    return (task.instance_sha256, task.method, task.solver, task.seed, task.options)
+    # Enough to tell mixed-up files apart; options may be other objects once they are read.
+    return (task.instance_sha256, task.method, task.seed)
 
 
 def prepare(
@@ -114,6 +115,8 @@ def prepare(
     InputError
         If it can't be written.
     """
+    if os.fspath(folder) != plain(os.fspath(folder)):
+        raise InputError(f"{folder}: its name is no UTF-8, as messages are; rename it")
     for name in (RUNS, INSTANCES, TASKS):
         made = Path(folder) / name
         try:

@@ -160,7 +160,7 @@ class _Loop:
             pending.ask_at = time.monotonic() + _ASK_AGAIN_S
             self.elsewhere.append(pending)
             return
-        there = stored(self.folder, key)
+        there = stored(self.folder, key, asked=pending.order.task)
         if there is not None and there != pending.known and there.counts(retry=False):
             # Done by another batch since this one looked.
             self.claims.release(key)
@@ -259,7 +259,7 @@ class _Loop:
 
     def has_record(self, pending: Pending) -> bool:
         """Whether a record came of which no message told: the file is what counts."""
-        there = stored(self.folder, pending.order.key)
+        there = stored(self.folder, pending.order.key, asked=pending.order.task)
         if there is None or there.outcome == "interrupted" or there == pending.known:
             return False
         if there.attempt != pending.order.attempt:

@@ -75,8 +75,9 @@ class Ending:
 
 def make_run(order: Order, ending: Ending, started_at: str, wall_s: float) -> Run:
     """Make the record of a run that ended."""
-    result = _found(order, ending)
-    outcome, detail = _judge(order, ending, result, wall_s)
+    final = _read(order, ending.messages.get(worker.RESULT))
+    result = final or _read(order, ending.messages.get(worker.CHECKPOINT))
+    outcome, detail = _judge(order, ending, final, wall_s)
     if result is not None and outcome in _STOPPED_BY and outcome != "error":
         # What the process said of itself when it was cut short, or at its last checkpoint.
         notes = result.notes if detail is None else (*result.notes, f"{outcome}: {detail}")
@@ -111,15 +112,6 @@ def cut(text: str) -> str:
     return text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]}..."
 
 
-def _found(order: Order, ending: Ending) -> Result | None:
-    """Return the result, or the last checkpoint."""
-    for kind in (worker.RESULT, worker.CHECKPOINT):
-        result = _read(order, ending.messages.get(kind))
-        if result is not None:
-            return result
-    return None
-
-
 def _read(order: Order, data: bytes | None) -> Result | None:
     """Return a result; None if there is none, or none of this task."""
     if data is None:
@@ -133,23 +125,25 @@ def _read(order: Order, data: bytes | None) -> Result | None:
 
 
 def _judge(
-    order: Order, ending: Ending, result: Result | None, wall_s: float
+    order: Order, ending: Ending, final: Result | None, wall_s: float
 ) -> tuple[Outcome, str | None]:
-    """Return the outcome, and a sentence where there is something to say."""
+    """Return the outcome, and a sentence where there is something to say.
+
+    `final` is what the process sent when its method had returned.
+    """
     task, messages = order.task, ending.messages
     if ending.unreadable is not None:
         return "error", (
             "something else than its messages stood in the stream to the process that watches it "
             f"({ending.unreadable}); does the method write to file descriptors of others?"
         )
-    if worker.RESULT in messages and _read(order, messages[worker.RESULT]) is None:
+    if worker.RESULT in messages and final is None:
         return "error", "what its process sent is no result of this task"
-    finished = worker.RESULT in messages and result is not None and result.stopped_by != "signal"
-    if finished and result is not None:
-        if "error" in (result.status, result.stopped_by):
-            return "error", result.reason or (*result.notes, "the method failed")[-1]
-        if result.stopped_by == "memory":
-            return "out_of_memory", result.reason
+    if final is not None and final.stopped_by != "signal":
+        if "error" in (final.status, final.stopped_by):
+            return "error", final.reason or (*final.notes, "the method failed")[-1]
+        if final.stopped_by == "memory":
+            return "out_of_memory", final.reason
         return "done", None
     how = " (SIGKILL, as SIGTERM was not enough)" if ending.killed else ""
     if ending.cut == "memory":
@@ -176,7 +170,7 @@ def _judge(
         return "crash", f"its process was ended by {signal_name(number)}"
     if worker.FAILED in messages:
         return "error", messages[worker.FAILED].decode(errors="replace")
-    if result is not None and result.stopped_by == "signal" and worker.RESULT in messages:
+    if final is not None:  # stopped by a signal
         if order.scheduler is not None:  # it sends its signal to all processes of a job at once
             return _stopped(order, wall_s, how)
         return "interrupted", "its process got a signal that asks it to stop"

@@ -178,7 +178,7 @@ class SlurmRun:
             os.environ["SLURM_JOB_END_TIME"] = str(int(ends))
         root = scratch_root()
         sweep(root)
-        known = stored(order.folder, order.key)
+        known = stored(order.folder, order.key, asked=order.task)
         with Claims(order.folder) as claims, stop_signals() as stopping:
             LocalExecutor(1, self.modules).run(
                 order.folder, [Pending(order, known)], claims, lambda _: None, stopping
@@ -270,7 +270,7 @@ class _Watch:
         active = queued({self.jobs[key].partition("_")[0] for key in self.waiting})
         again: list[Pending] = []
         for key, found in list(self.waiting.items()):
-            there = stored(self.folder, key)
+            there = stored(self.folder, key, asked=found.order.task)
             if there is not None and there != found.known and there.counts(retry=False):
                 del self.waiting[key]
                 with contextlib.suppress(InputError):

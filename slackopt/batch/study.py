@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, ValidationError, model_validator
 
-from slackopt.errors import InputError
+from slackopt.errors import InputError, plain
 from slackopt.files import read_text, without_best
 from slackopt.instance import parse_budget
 from slackopt.records import Name, Record
@@ -146,6 +146,9 @@ def make_study(document: Mapping[str, Any]) -> Study:
     if isinstance(names, list | tuple):
         tables = [{"name": item} if isinstance(item, str) else item for item in names]
         document = {**document, "methods": tables}
+    for name in document.get("instances") or ():
+        if isinstance(name, str) and name != plain(name):
+            raise InputError(f"{plain(name)}: its name is no UTF-8; rename it, or give a pattern")
     try:
         # Through JSON, where a list is good enough for a tuple and all else is strict.
         return Study.model_validate_json(json.dumps(document, default=str))

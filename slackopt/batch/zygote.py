@@ -38,6 +38,7 @@ from slackopt.batch.processes import (
 from slackopt.batch.scratch import scratch_root, sweep
 from slackopt.batch.warden import watch
 from slackopt.errors import SlackoptError, named, told
+from slackopt.tables import printable_lines
 
 MESSAGE_BYTES = 1 << 17
 """Longest message."""
@@ -135,7 +136,7 @@ class _Zygote:
             die_with_parent(parent, signal.SIGTERM)
             code = watch(order, lambda message: self.tell({"id": number, **message}))
         except BaseException as error:
-            traceback.print_exc()
+            sys.stderr.write(printable_lines(traceback.format_exc()))
             why = f"the watching process failed: {named(error)}"
             self.tell({"id": number, "event": "failed", "why": why})
         finally:

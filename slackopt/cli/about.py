@@ -12,7 +12,7 @@ from slackopt import schema as schemas
 from slackopt.batch.run import Run
 from slackopt.citing import cite as due_citations
 from slackopt.citing import without_entry
-from slackopt.cli.output import Answer
+from slackopt.cli.output import Answer, Data
 from slackopt.cli.progress import say
 from slackopt.environment import environment
 from slackopt.errors import InputError
@@ -53,7 +53,7 @@ def schema(
         document = {known: schemas.json_schema(known) for known in schemas.FORMATS}
     else:
         document = schemas.json_schema(name)
-    return Answer(document, json.dumps(document, indent=1, ensure_ascii=False))
+    return Answer(document, Data(json.dumps(document, indent=1, ensure_ascii=False)))
 
 
 def cite(
@@ -89,7 +89,7 @@ def cite(
         ],
         "without_entry": list(missing),
     }
-    return Answer(document, "\n\n".join(citation.bibtex for citation in citations))
+    return Answer(document, Data("\n\n".join(citation.bibtex for citation in citations)))
 
 
 def _results(path: Path) -> list[Result]:

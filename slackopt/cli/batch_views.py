@@ -17,13 +17,22 @@ from slackopt.batch.expand import Case
 from slackopt.batch.run import FAILED
 from slackopt.batch.store import run_path
 from slackopt.cli.batch_progress import duration
-from slackopt.cli.output import Answer
+from slackopt.cli.failures import MAX_LINES
+from slackopt.cli.output import Answer, Data
 from slackopt.tables import list_view, printable
 
 MOST_ROWS = 200
 """Rows of a table for people; ``--json`` has all."""
 
 _OUTCOMES = ("done", *sorted(FAILED))
+
+
+def unsound_lines(state: BatchState) -> list[str]:
+    """Return what is wrong with stored files, the first of them in full."""
+    lines = [f"{line}; it is run again" for line in state.unsound[:MAX_LINES]]
+    if len(state.unsound) > MAX_LINES:
+        lines.append(f"and {len(state.unsound) - MAX_LINES} more stored files are no sound runs")
+    return lines
 
 
 def dry_run_view(cases: Sequence[Case], state: BatchState, jobs: int) -> Answer:
@@ -58,13 +67,14 @@ def dry_run_view(cases: Sequence[Case], state: BatchState, jobs: int) -> Answer:
         "to_do": len(pending),
         "at_most_s": seconds,
         "without_limit": unlimited,
+        "unsound": list(state.unsound),
     }
     return Answer(document, Group(table, Text("\n".join(lines))))
 
 
 def commands_view(commands: Sequence[str]) -> Answer:
     """Answer ``--print-commands``."""
-    return Answer({"commands": list(commands)}, "\n".join(commands) if commands else None)
+    return Answer({"commands": list(commands)}, Data("\n".join(commands)) if commands else None)
 
 
 def state_view(

@@ -19,7 +19,7 @@ from slackopt.batch.local import LocalExecutor
 from slackopt.batch.study import make_study, parse_filter, read_study
 from slackopt.cli import options
 from slackopt.cli.batch_progress import BatchProgress
-from slackopt.cli.batch_views import commands_view, dry_run_view, state_view
+from slackopt.cli.batch_views import commands_view, dry_run_view, state_view, unsound_lines
 from slackopt.cli.failures import INTERRUPTED
 from slackopt.cli.output import Answer
 from slackopt.cli.progress import say
@@ -195,6 +195,8 @@ def batch(
     settings = Settings(grace_s=grace, force=force, retry=retry is not None, pin=pin)
     if dry_run:
         state = look(output or Path("nowhere"), cases, settings)
+        for line in unsound_lines(state):
+            say(f"warning: {line}")
         return dry_run_view(cases, state, jobs)
     if output is None:
         raise InputError("name the folder of the runs with -o DIR (or list them with --dry-run)")

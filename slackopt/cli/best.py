@@ -18,7 +18,7 @@ from rich.text import Text
 
 from slackopt.cli.failures import MAX_LINES
 from slackopt.cli.options import check_output
-from slackopt.cli.output import Answer
+from slackopt.cli.output import Answer, Data
 from slackopt.cli.progress import say
 from slackopt.cli.text import count
 from slackopt.errors import CheckError, InputError
@@ -199,14 +199,11 @@ def verify(
     view = "\n".join(map(printable, lines))
     if not report.failures:
         return Answer(document, view)
-    shown = report.failures[:MAX_LINES]
-    if len(report.failures) > MAX_LINES:
-        shown.append(f"and {len(report.failures) - MAX_LINES} more; --json lists all")
     noun = "claim does" if len(report.failures) == 1 else "claims do"
-    message = "\n".join(
-        [f"{len(report.failures)} {noun} not hold", *(f"  - {printable(line)}" for line in shown)]
-    )
-    return Answer(document, view, CheckError.exit_code, message)
+    message = f"{len(report.failures)} {noun} not hold"
+    if len(report.failures) > MAX_LINES:
+        message += " (--json lists all)"
+    return Answer(document, view, CheckError.exit_code, message, tuple(report.failures))
 
 
 def export(
@@ -227,7 +224,7 @@ def export(
     text = solution_list(_families(folder))
     document = {"solutions": text.splitlines(), "output": None if output is None else str(output)}
     if output is None:
-        return Answer(document, text.rstrip("\n"))
+        return Answer(document, Data(text.rstrip("\n")))
     write_bytes(text.encode(), output)
     return Answer(document, f"written to {printable(str(output))}")
 

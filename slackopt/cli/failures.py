@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +9,8 @@ from typing import Any
 import typer
 from pydantic import ValidationError
 
-from slackopt.errors import CheckError, InputError, SlackoptError
+from slackopt.cli.output import print_line, print_traceback
+from slackopt.errors import CheckError, InputError, SlackoptError, told
 from slackopt.violations import sentences, violation_lines
 
 MAX_LINES = 20
@@ -57,7 +56,7 @@ class Failure:
             return cls(kind, "interrupted", (), INTERRUPTED)
         if isinstance(error, MemoryError):
             return cls(kind, "this machine has too little memory for it", (), _UNEXPECTED)
-        text = " ".join(str(error).split()) or "no message"
+        text = told(error) or "no message"
         sentence = f"unexpected {kind}: {text}; run again with --debug, and please report it"
         return cls(kind, sentence, (), _UNEXPECTED)
 
@@ -84,7 +83,7 @@ def is_usage_error(error: BaseException) -> bool:
 def print_failure(failure: Failure, error: BaseException, *, debug: bool) -> None:
     """Print an error to standard error, with its traceback if asked for."""
     if debug:
-        traceback.print_exception(error, file=sys.stderr)
+        print_traceback(error)
     if failure.exit_code == INTERRUPTED:
         print_error(failure.message, label="")
         return
@@ -93,11 +92,10 @@ def print_failure(failure: Failure, error: BaseException, *, debug: bool) -> Non
 
 def print_error(message: str, details: Sequence[str] = (), label: str = "error: ") -> None:
     """Print one sentence and a list below it to standard error."""
-    lines = [f"slackopt: {label}{message}", *(f"  - {line}" for line in details[:MAX_LINES])]
+    shown = list(details[:MAX_LINES])
     if len(details) > MAX_LINES:
-        lines.append(f"  - and {len(details) - MAX_LINES} more")
-    sys.stderr.write("\n".join(lines) + "\n")
-    sys.stderr.flush()
+        shown.append(f"and {len(details) - MAX_LINES} more")
+    print_line(f"slackopt: {label}{message}", *shown)
 
 
 def _usage_sentence(error: BaseException) -> str:

@@ -85,7 +85,7 @@ def import_(
     """Make a graph from a trace or a table that you already have.
 
     Formats: PyTorch execution traces, PyTorch profiler traces (Kineto), both of one run, dumps of
-    AOTAutograd's partitioner, node-link JSON of networkx, CSV tables. Plain, .gz or .tar.gz.
+    AOTAutograd's partitioner, node-link JSON of networkx, CSV tables. Plain, .gz, .zip or .tar.gz.
     """
     if len(files) > 2:
         raise InputError(
@@ -121,6 +121,13 @@ def _import_facts(graph: Graph) -> dict[str, str]:
     for key in ("device", "times", "dataflow"):
         if key in found:
             facts[key] = str(found[key])
+    calls = found.get("calls")
+    if calls is not None:
+        left = sum(calls["left_out"].values())
+        facts["calls"] = (
+            f"{calls['calls']}: {calls['in_ops']} in ops, {left} left out, "
+            f"{calls['without_work']} without work of their own"
+        )
     for key, entry in found.get("counted", {}).items():
         left_out = "" if key in _COUNTED else ", left out"
         number = count(entry["number"], "storage")

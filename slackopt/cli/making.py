@@ -50,6 +50,13 @@ class NumberFormat(enum.StrEnum):
     FP32 = "fp32"
 
 
+class MixedPrecision(enum.StrEnum):
+    """Format of the ops that autocast runs in 16 bits."""
+
+    BF16 = "bf16"
+    FP16 = "fp16"
+
+
 def profile(
     model: Annotated[
         str,
@@ -84,6 +91,13 @@ def profile(
         NumberFormat | None,
         typer.Option(
             help="Number format; bf16 by default, and of a FILE.py:FUNCTION what it builds."
+        ),
+    ] = None,
+    autocast: Annotated[
+        MixedPrecision | None,
+        typer.Option(
+            show_default=False,
+            help="Train a PyTorch model under torch.autocast, its parameters in fp32.",
         ),
     ] = None,
     device: Annotated[
@@ -151,6 +165,7 @@ def profile(
         raise InputError("--measure times the ops on this machine: leave out --device")
     accelerator = accelerator_of(device or "a100")
     traced: dict[str, Any] = {
+        "autocast": None if autocast is None else autocast.value,
         "overrides": dict(map(_setting, settings or [])),
         "micro_batches": micro_batches,
         "restore_random_state": restore_random_state,
@@ -207,6 +222,7 @@ def profile(
 
 
 _TORCH_DEFAULTS: dict[str, Any] = {
+    "autocast": None,
     "overrides": {},
     "micro_batches": 1,
     "restore_random_state": True,

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from slackopt.cli.output import print_line
 from slackopt.cli.text import is_bound_only, milliseconds
 from slackopt.instance import Instance
 from slackopt.progress import OnMove
@@ -19,8 +20,7 @@ from slackopt.tables import printable
 
 def say(message: str) -> None:
     """Write one line to standard error."""
-    sys.stderr.write(f"slackopt: {printable(message)}\n")
-    sys.stderr.flush()
+    print_line(f"slackopt: {message}")
 
 
 def say_finished(result: Result) -> None:
@@ -56,7 +56,8 @@ def one_run(instance: Instance, method: str) -> Iterator[OnMove]:
         def moved(seconds: float, makespan: int | None, bound: int | None, source: str) -> None:
             plan = "no plan" if makespan is None else f"plan {makespan / 1e6:.3f} ms"
             proved = "no bound" if bound is None else f"bound {bound / 1e6:.3f} ms"
-            status.update(f"{title}: {plan}, {proved} ({escape(source)}, {seconds:.1f} s)")
+            told = escape(printable(source))
+            status.update(f"{title}: {plan}, {proved} ({told}, {seconds:.1f} s)")
 
         yield moved
 

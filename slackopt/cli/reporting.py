@@ -10,7 +10,7 @@ import typer
 
 from slackopt.cli.failures import MAX_LINES
 from slackopt.cli.options import check_output
-from slackopt.cli.output import Answer
+from slackopt.cli.output import Answer, Data, natural_width, output_width, text_lines
 from slackopt.cli.progress import say
 from slackopt.cli.text import count
 from slackopt.errors import CheckError, InputError
@@ -18,6 +18,8 @@ from slackopt.files import write_bytes
 from slackopt.tables import printable
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from slackopt.report import Report
 
 
@@ -115,7 +117,7 @@ def report(
     if output is not None:
         view = told
     elif data is not None and form is not Format.TABLE:
-        view = data.decode().rstrip("\n")
+        view = Data(data.decode().rstrip("\n"))
         for path in written:
             say(f"written: {path}")
     else:
@@ -172,22 +174,17 @@ def _text(made: Report, table: TableName | None) -> bytes:
     from rich.console import Console
 
     from slackopt import report as reports
-    from slackopt.cli.output import natural_width, output_width
 
     names = [table.value] if table else ["instances", "methods", "failures"]
     view = reports.report_view(made, names)
     width = max(output_width(), natural_width(view))
     console = Console(width=width, color_system=None, highlight=False, markup=False)
-    with console.capture() as captured:
-        console.print(view)
-    lines = [line.rstrip() for line in captured.get().splitlines()]
-    return ("\n".join(lines) + "\n").encode()
+    return ("\n".join(text_lines(console, view)) + "\n").encode()
 
 
-def _answer(document: object, view: object, made: Report) -> Answer:
+def _answer(document: object, view: RenderableType, made: Report) -> Answer:
     if not made.conflicts:
-        return Answer(document, view)  # type: ignore[arg-type]
-    lines = [f"  - {printable(line)}" for line in made.conflicts[:MAX_LINES]]
+        return Answer(document, view)
     noun = count(len(made.conflicts), "instance")
-    message = "\n".join([f"{noun} with claims that can't both be true", *lines])
-    return Answer(document, view, CheckError.exit_code, message)  # type: ignore[arg-type]
+    message = f"{noun} with claims that can't both be true"
+    return Answer(document, view, CheckError.exit_code, message, made.conflicts)

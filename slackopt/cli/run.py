@@ -69,7 +69,7 @@ def _run(given: list[str], *, as_json: bool, debug: bool) -> int:
     if not isinstance(answer, Answer):
         return answer if isinstance(answer, int) else 0
     if answer.message is not None:
-        print_error(answer.message)
+        print_error(answer.message, answer.details)
     if as_json:
         print_json(answer.document)
     elif answer.view is not None:

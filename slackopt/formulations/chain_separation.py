@@ -17,7 +17,13 @@ from slackopt.formulations.columns import WindowColumns
 from slackopt.formulations.memory_separation import Sweeps
 from slackopt.formulations.point_sums import Floats
 from slackopt.formulations.rerun_instants import RerunInstant
-from slackopt.formulations.rerun_separation import best_flips, best_windows, violation_bytes
+from slackopt.formulations.rerun_separation import (
+    MOST_MISSES,
+    best_flips,
+    best_windows,
+    may_be_violated,
+    violation_bytes,
+)
 from slackopt.lifetimes import ABSENT
 
 MOSTLY = 0.5
@@ -152,12 +158,12 @@ class ChainSearch:
         """Value of a decision on `t`; 0 if the instance does not allow it."""
         return float(self.x[columns[t]]) if t in columns else 0.0
 
-    def key(self, op: int, rerun: int) -> ChainKey | None:
+    def key(self, op: int, rerun: int, tolerance_bytes: float | None = None) -> ChainKey | None:
         """Return the row of op k, or of a rerun in its slot, that the point violates most, nearly.
 
-        None where there is none.
+        None where there is none, or none that is violated by more than the tolerance.
         """
-        return _KeyMaker(self, op, rerun).key()
+        return _KeyMaker(self, op, rerun).key(tolerance_bytes)
 
     def stops(self, op: int, slot: int) -> set[int] | None:
         """Return outputs not recomputed at the point, where the chains before `slot` end.
@@ -176,6 +182,7 @@ class _KeyMaker:
         self.instant = RerunInstant(search.window, rerun, op, op)
         self.links: dict[int, int] = {}
         self.stops: set[int] = set()
+        self.anew = 0.0
         self.there: list[tuple[int, int]] = []
         self.back: list[tuple[int, int]] = []
         self.held: list[tuple[int, int, int]] = []
@@ -183,7 +190,8 @@ class _KeyMaker:
         life = search.window.life
         self.avoid = {*life.inputs[rerun], *life.outputs[rerun]} if rerun != ABSENT else set()
 
-    def key(self) -> ChainKey | None:
+    def key(self, tolerance_bytes: float | None) -> ChainKey | None:
+        """Make the key; see `ChainSearch.key`."""
         search, op, rerun = self.search, self.op, self.rerun
         share = 0.0
         flipped: tuple[int, ...] = ()
@@ -202,10 +210,14 @@ class _KeyMaker:
             self._choose_held(q)
         if rerun != ABSENT:
             flipped = best_flips(self.instant, self.x, share)
+        if tolerance_bytes is not None and not may_be_violated(
+            self.instant, self.x, share, search.sweeps, tolerance_bytes - self.anew
+        ):
+            return None
         return ChainKey(
             op,
             ABSENT if rerun == ABSENT else search.reruns[rerun].link,
-            *best_windows(search.sweeps, op, op),
+            *best_windows(self.window, search.sweeps, op, op),
             tuple(sorted(self.links.items())),
             tuple(self.there),
             tuple(self.back),
@@ -233,6 +245,11 @@ class _KeyMaker:
         size = self.window.life.sizes_bytes[t]
         return size * share > self.instant.counted(t, self.x) + 1e-6 * size
 
+    def _count(self, t: int, share: float) -> None:
+        """Count ``share s_t`` in place of what `t` counts now."""
+        self.instant.leave_out(t)
+        self.anew += share * self.window.life.sizes_bytes[t]
+
     def _choose_candidate(self, t: int) -> None:
         share, c = self._done(self.search.there[t])
         if c == ABSENT:
@@ -240,9 +257,10 @@ class _KeyMaker:
         link, swapped = self.search.reruns[c].link, self.search.at(self.window.swap, t)
         back = swapped > 0 and t not in self.window.ordered
         back = back and t in self.window.life.inputs[c]
-        if self._gains(t, share - (0.0 if back else swapped)):
+        share -= 0.0 if back else swapped
+        if self._gains(t, share):
             (self.back if back else self.there).append((t, link))
-            self.instant.leave_out(t)
+            self._count(t, share)
             self._note(c)
 
     def _choose_waiting(self, share: float) -> None:
@@ -254,7 +272,7 @@ class _KeyMaker:
                 waits = q in self.window.keep and life.producer[q] < self.rerun < c
                 away = self.search.at(self.window.swap, q)
                 if waits and q not in self.avoid and self._gains(q, share - away):
-                    self.instant.leave_out(q)
+                    self._count(q, share - away)
                     self.waiting.append((q, y))
                     self.avoid.add(q)
             y = reruns[c].follower
@@ -277,7 +295,7 @@ class _KeyMaker:
         else:
             reader = y = ABSENT
         if self._gains(q, kept):
-            self.instant.leave_out(q)
+            self._count(q, kept)
             self.held.append((q, c, y))
             self.stops |= stops
             if reader != ABSENT:
@@ -300,10 +318,13 @@ def violated_chain_keys(
     tolerance_bytes: float,
     limit: int,
     slot: int | None = None,
+    most_misses: int = MOST_MISSES,
 ) -> list[tuple[float, ChainKey]]:
-    """Return violation in bytes and row, one at most for each op and each rerun."""
-    if limit <= 0:
-        return []
+    """Return violation in bytes and row, one at most for each op and each rerun.
+
+    `slot`: only rows of this one. `most_misses`: rows built in vain, one after the other, after
+    which the search ends.
+    """
     search = ChainSearch(window, x, sweeps)
     promising = [
         entry
@@ -311,14 +332,23 @@ def violated_chain_keys(
         if entry[0] > tolerance_bytes and (slot is None or entry[1] == slot)
     ]
     found: list[tuple[float, ChainKey]] = []
-    for _, op, rerun in sorted(promising, reverse=True)[: 2 * limit]:
-        key = search.key(op, rerun)
-        if key is None:
-            continue
-        try:
-            violation = violation_bytes(chain_row(window, key), x)
-        except ValueError:  # the rerun needs less than op k: there is no such row
-            continue
-        if violation > tolerance_bytes:
+    misses = 0
+    for _, op, rerun in sorted(promising, reverse=True):
+        if len(found) == limit or misses == most_misses:
+            break
+        key = search.key(op, rerun, tolerance_bytes)
+        violation = None if key is None else _violation(window, key, x)
+        if key is None or violation is None or violation <= tolerance_bytes:
+            misses += 1
+        else:
+            misses = 0
             found.append((violation, key))
     return found
+
+
+def _violation(window: WindowColumns, key: ChainKey, x: Floats) -> float | None:
+    """Bytes by which a point violates a row; None if there is no such row."""
+    try:
+        return violation_bytes(chain_row(window, key), x)
+    except ValueError:  # the rerun needs less than op k
+        return None

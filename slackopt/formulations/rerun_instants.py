@@ -58,7 +58,9 @@ class RerunInstant:
         Candidates counted where they are kept, ``s_t (1 - W_t - R_t)``: idle in op `last`.
     read_here
         Candidates counted in full at op `last`, which or an op before in the slots reads them
-        first; while op j is rerun they are there unless decided otherwise.
+        first, so that they may come only after the rerun of op j.
+    decided
+        Those of them that are counted by their decision, ``s_t (1 - W_t - R_t)``, or without R.
     flipped
         Tensors for which `flip` has been called.
     back
@@ -73,11 +75,9 @@ class RerunInstant:
         self._idle = frozenset(window.idle_in(last))
         self.kept = {t for t in self._idle if op == ABSENT or life.producer[t] < first}
         self.bytes.constant += sum(sizes[t] for t in self.kept)
+        coefficients = self.bytes.coefficients
         for decision in (window.swap, window.recompute):
-            # Nothing has been added yet, and each tensor has columns of its own.
-            self.bytes.coefficients.update(
-                (decision[t], -sizes[t]) for t in self.kept if t in decision
-            )
+            coefficients.update((decision[t], -sizes[t]) for t in self.kept if t in decision)
         self._residents: dict[int, list[Resident]] = {}
         for entry in window.residents(last):
             if op == ABSENT or self._is_there(entry):
@@ -85,6 +85,7 @@ class RerunInstant:
                 for t in entry.tensors:
                     self._residents.setdefault(t, []).append(entry)
         self.read_here: set[int] = set()
+        self.decided: set[int] = set()
         self.flipped: set[int] = set()
         self.back: set[int] = set()
         if op != ABSENT:
@@ -117,8 +118,14 @@ class RerunInstant:
                     here.rerun -= sizes[t]
             for t in window.first_read_in(k):
                 if life.producer[t] < self.first and life.last_backward_use[t] >= self.last:
+                    if self.first == self.last:
+                        self.decided.add(t)
+                        self._decided(t, -1, recompute=self._may_be_missing(t))
+                    elif t not in life.inputs[j]:
+                        here.rerun -= sizes[t]
+                    else:
+                        continue
                     self.read_here.add(t)
-                    self._decided(t, -1, recompute=self._may_be_missing(t))
         for t in life.inputs[j]:
             if ABSENT != life.last_backward_use[t] < self.last:
                 here.rerun += sizes[t]
@@ -138,15 +145,19 @@ class RerunInstant:
     def flip(self, t: int) -> None:
         """Count `t` in its other way; see `flip_gain`."""
         self._apply(self._flip_change(t))
-        if t not in self.read_here:
+        if t in self.read_here:
+            self.decided ^= {t}
+        else:
             self._forget(t)
         self.flipped.add(t)
 
     def flip_gain(self, t: int, x: Floats, share: float) -> float:
         """Bytes that flipping `t` adds at a point where Y is `share`.
 
-        An input of op j counts ``s_t Y`` (``s_t``, if it is counted in full at op `last`) in place
-        of what it is by its decision. Another tensor in `read_here`: ``s_t (1 - Y)``.
+        An input of op j, idle in op `last` or without a backward use, counts ``s_t Y`` in place of
+        what it is by its decision. Of the tensors in `read_here`, in a single slot an input of
+        op j counts ``s_t`` and another ``s_t (1 - Y)``; in several slots one counts by its
+        decision in place of ``s_t (1 - Y)``.
         """
         change = self._flip_change(t)
         total = sum(size * x[column] for column, size in change.coefficients.items())
@@ -157,8 +168,10 @@ class RerunInstant:
         size = self.window.life.sizes_bytes[t]
         is_input = t in self.window.life.inputs[self.op]
         if t in self.read_here:
-            change = Bytes(rerun=0 if is_input else -size)
-            self._decided(t, 1, recompute=self._may_be_missing(t), to=change)
+            decided = t in self.decided
+            change = Bytes(rerun=0 if is_input else -size if decided else size)
+            sign = 1 if decided else -1
+            self._decided(t, sign, recompute=self._may_be_missing(t), to=change)
             return change
         change = self._without(t)
         change.rerun += size
@@ -173,6 +186,11 @@ class RerunInstant:
         for entry in self._residents.get(t, []):
             change.add(entry.column, -entry.size_bytes)
         return change
+
+    def value(self, x: Floats, share: float) -> float:
+        """Bytes at a point where Y is `share`."""
+        total = sum(size * x[column] for column, size in self.bytes.coefficients.items())
+        return float(self.bytes.constant + total + self.bytes.rerun * share)
 
     def counted(self, t: int, x: Floats) -> float:
         """Bytes that `t` counts at a point, as kept and in the entries that it shares."""

@@ -7,8 +7,9 @@ Row ``rerun_memory[j,a,h,h',F]``: op j is rerun in the slots ``a`` to ``z``, a p
     M + [ sum_{t: ready_t >= h, l_t < a} s_t W_t  -  b_out (S_z - A_h) ]
       + [ sum_{t: z < u_t <= h', t not in F} s_t W_t  -  b_in (S_h' - A_a) ]            <=  B ,
 
-where slots ``a`` to ``z``, in both windows, cost the higher bandwidth once. Either bracket may be
-left out. docs/formulations.md has the proof.
+where the last sum has those t as well that are first read in the slots and counted by their
+decision, and slots ``a`` to ``z``, in both windows, cost the higher bandwidth once. Either bracket
+may be left out. docs/formulations.md has the proof.
 """
 
 from __future__ import annotations
@@ -124,9 +125,8 @@ def instant_row(instant: RerunInstant, name: str, out_from: int, in_to: int) -> 
         windows.append((out_from, first - 1, out_rate))
         upper += out_rate * (starts[first] - starts[out_from])
     if in_to != ABSENT:
-        counted = instant.flipped | instant.back
-        for t in window.returning(last, in_to):
-            if t not in counted:
+        for t in sorted({*window.returning(last, in_to), *instant.decided}):
+            if t in window.swap and (t in instant.decided or _comes_in(instant, t, in_to)):
                 add(t)
         if instant.op != ABSENT:  # else the instant is the start of op `last`
             rates.append(in_rate)
@@ -138,3 +138,15 @@ def instant_row(instant: RerunInstant, name: str, out_from: int, in_to: int) -> 
         upper += rate * (starts[last] - starts[first])
         window.spend(coefficients, windows)
     return Row(name, {j: a for j, a in coefficients.items() if a}, upper)
+
+
+def _comes_in(instant: RerunInstant, t: int, in_to: int) -> bool:
+    """Whether `t`, if swapped, is needed after the slots by the start of op `in_to`.
+
+    Not if it is counted as on the device already. (In several slots, not if it is made in them:
+    `slackopt.formulations.swap_order` needs that.)
+    """
+    life = instant.window.life
+    needed = instant.last < life.first_backward_use[t] <= in_to
+    made = instant.first == instant.last or life.producer[t] < instant.first
+    return needed and made and t not in instant.flipped and t not in instant.back

@@ -14,13 +14,22 @@ from slackopt.formulations.rerun_instants import RerunInstant
 from slackopt.formulations.rerun_memory_rows import RerunKey, rerun_row
 from slackopt.lifetimes import ABSENT
 
+MOST_MISSES = 12
+"""Rows built in vain after which a search for bounds ends: the most promising come first."""
+
 
 def violated_rerun_keys(
-    window: WindowColumns, x: Floats, sweeps: Sweeps, tolerance_bytes: float, limit: int
+    window: WindowColumns,
+    x: Floats,
+    sweeps: Sweeps,
+    tolerance_bytes: float,
+    limit: int,
+    most_misses: int = MOST_MISSES,
 ) -> list[tuple[float, RerunKey]]:
-    """Return violation in bytes and row, one at most for each op and piece of its slots."""
-    if limit <= 0:
-        return []
+    """Return violation in bytes and row, one at most for each op and piece of its slots.
+
+    `most_misses`: rows built in vain, one after the other, after which the search ends.
+    """
     life, budget = window.life, window.instance.budget_bytes
     sizes = life.sizes_bytes
     estimates: list[tuple[float, int, int, int, float]] = []
@@ -38,35 +47,41 @@ def violated_rerun_keys(
             most += max(0.0, sweeps.prefetched(last, first))
             if most > tolerance_bytes:
                 estimates.append((most, j, first, last, share))
-    estimates.sort(reverse=True)
     found: list[tuple[float, RerunKey]] = []
-    for _, j, first, last, share in estimates[: 2 * limit]:
-        key = best_key(window, x, sweeps, j, first, last, share)
-        violation = violation_bytes(rerun_row(window, key), x)
-        if violation > tolerance_bytes:
-            found.append((violation, key))
+    misses = 0
+    for _, j, first, last, share in sorted(estimates, reverse=True):
+        if len(found) == limit or misses == most_misses:
+            break
+        instant = RerunInstant(window, j, first, last)
+        flipped = best_flips(instant, x, share)
+        violation = 0.0
+        if may_be_violated(instant, x, share, sweeps, tolerance_bytes):
+            out_from, in_to = best_windows(window, sweeps, first, last)
+            key = RerunKey(j, first, out_from, in_to, flipped)
+            violation = violation_bytes(rerun_row(window, key), x)
+            if violation > tolerance_bytes:
+                found.append((violation, key))
+        misses = 0 if violation > tolerance_bytes else misses + 1
     return found
 
 
-def best_key(
-    window: WindowColumns,
-    x: Floats,
-    sweeps: Sweeps,
-    op: int,
-    first: int,
-    last: int,
-    share: float,
-) -> RerunKey:
-    """Return the row of an op and a piece that is violated most, or nearly so."""
-    instant = RerunInstant(window, op, first, last)
-    flipped = best_flips(instant, x, share)
-    out_from, in_to = best_windows(sweeps, first, last)
-    return RerunKey(op, first, out_from, in_to, flipped)
+def may_be_violated(
+    instant: RerunInstant, x: Floats, share: float, sweeps: Sweeps, tolerance_bytes: float
+) -> bool:
+    """Whether a row can be violated by more than the tolerance, with the best windows at hand."""
+    first, last = instant.first, instant.last
+    over = instant.value(x, share) - instant.window.instance.budget_bytes
+    over += max(0.0, float(sweeps.backlog[last])) + max(0.0, sweeps.prefetched(last, first))
+    return over > tolerance_bytes
 
 
-def best_windows(sweeps: Sweeps, first: int, last: int) -> tuple[int, int]:
-    """Return the windows that add the most bytes; `ABSENT` where they add none."""
-    out = min(sweeps.out_from[last], first) if sweeps.backlog[last] > 0 else ABSENT
+def best_windows(window: WindowColumns, sweeps: Sweeps, first: int, last: int) -> tuple[int, int]:
+    """Return the windows that add the most bytes; `ABSENT` where they add none.
+
+    No out windows of several slots where swaps are ordered: `slackopt.formulations.swap_order`.
+    """
+    leaves = sweeps.backlog[last] > 0 and (first == last or not window.ordered)
+    out = min(sweeps.out_from[last], first) if leaves else ABSENT
     return out, sweeps.in_to[last] if sweeps.prefetched(last, first) > 0 else ABSENT
 
 

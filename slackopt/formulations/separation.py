@@ -34,6 +34,8 @@ def most_violated_keys(
 ) -> list[tuple[float, LazyKey]]:
     """Return violated rows, the most violated first; at most one per window, or pair of windows.
 
+    Rerun and chain rows only where the point satisfies all others.
+
     Parameters
     ----------
     window
@@ -61,17 +63,18 @@ def most_violated_keys(
     for violation, memory in zip(found, keys, strict=True):
         if violation > tolerance_bytes:
             offer(violation, memory, (memory.out_from, memory.in_to))
-    # Each of these is built to learn its violation, in time linear in the ops. So they come when
-    # memory rows do not fill the round, and on large instances in smaller numbers.
-    left = min(limit - len(best), max(RERUN_OPS // window.life.num_ops, 4))
-    for violation, rerun in violated_rerun_keys(window, point, sweeps, tolerance_bytes, left):
-        offer(violation, rerun, ("rerun", rerun.op, rerun.first))
-    for violation, chain in violated_chain_keys(window, point, sweeps, tolerance_bytes, left):
-        offer(violation, chain, ("chain", chain.op, chain.rerun))
     for violation, host in violated_host_keys(window, point, tolerance_bytes):
         offer(violation, host, ("host", host.op))
     for violation, link in violated_shared_link_keys(window, point, tolerance_bytes):
         offer(violation, link, (link.outwards, link.limit, link.other))
+    if not best:
+        # Each of these is built to learn its violation, in time linear in the ops: so they come
+        # last, and on large instances in smaller numbers.
+        few = min(limit, max(RERUN_OPS // window.life.num_ops, 4))
+        for violation, rerun in violated_rerun_keys(window, point, sweeps, tolerance_bytes, few):
+            offer(violation, rerun, ("rerun", rerun.op, rerun.first))
+        for violation, chain in violated_chain_keys(window, point, sweeps, tolerance_bytes, few):
+            offer(violation, chain, ("chain", chain.op, chain.rerun))
     return sorted(best.values(), key=lambda entry: -entry[0])[:limit]
 
 
@@ -101,9 +104,10 @@ def violated_rerun_rows(
     point = np.asarray(x, dtype=float)
     _, _, sweeps = memory_violations(window, point)
     tolerance = 1e-6 * window.instance.budget_bytes
-    chains = violated_chain_keys(window, point, sweeps, tolerance, limit, slot)
+    most = 10 * limit
+    chains = violated_chain_keys(window, point, sweeps, tolerance, limit, slot, most)
     found: list[tuple[float, Row]] = [(over, chain_row(window, key)) for over, key in chains]
-    for over, key in violated_rerun_keys(window, point, sweeps, tolerance, 10 * limit):
+    for over, key in violated_rerun_keys(window, point, sweeps, tolerance, most, most):
         if slot is None or key.first <= slot <= piece(window, key.op, key.first)[0]:
             found.append((over, rerun_row(window, key)))
     return [row for _, row in sorted(found, key=lambda entry: -entry[0])[:limit]]

@@ -19,6 +19,12 @@ t is not kept at all.
   the second bracket of t implies that of t', where ``k >= u_t'`` the first does.
 - *Shared-link rows* count the copies that fall into a window: a copy of t that must, implies one of
   t' that must, so the cases are those of the memory rows.
+- *Rerun and chain rows* of a single slot count t as memory rows do: -s if ``l_t < k <= u_t``, s
+  for each bracket, the second for ``k <= u_t <= h'``. In rows of several slots, without an out
+  window, it is -s if t is idle in op z and made before them, s for the second bracket. That is so
+  unless t is *flipped*, or *back*: then it may be otherwise (an input of a rerun must have come
+  back for it, so that swapping it saves nothing there). Hence no such rows are separated for
+  tensors of a chain, `WindowColumns.ordered`: the claim is about the rows that are.
 - *Round trips.* The window of t holds that of t', so its row is the weaker one.
 - *Crowded out.* Where t' can't be on the device, t, of the same size and idle as well, can't: it
   is not kept.

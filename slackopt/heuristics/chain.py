@@ -29,8 +29,10 @@ swaps is a set of kept boundaries, so the plan is optimal among all plans withou
 it is optimal among those that hold or drop whole blocks, as far as the condition above is exact;
 the simulator has the last word, and where it disagrees the next labels are tried.
 
-No parameters but *time_limit*. With more than `MAX_LABELS` labels at a boundary, labels that are
-nearly equal in bytes are thinned out.
+No parameters but *time_limit*. Two limits keep long chains quick, and give up the optimum there: of
+more than `MAX_LABELS` labels at a boundary, those that are nearly equal in bytes are thinned out;
+and where reading off all segments is more than `MAX_WORK` (70 blocks of 14 ops each, say), of the
+longer segments only some lengths and places are looked at. Half of a time limit ends this as well.
 """
 
 from __future__ import annotations
@@ -38,6 +40,9 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
 
 from slackopt.clock import check_time, deadline_in
 from slackopt.heuristics.common.blocks import Blocks, find_blocks
@@ -51,8 +56,19 @@ from slackopt.simulation.sequence import KEEP, RECOMPUTE, compute_sequence
 MAX_LABELS = 2000
 """Labels at a boundary."""
 
+MAX_WORK = 2_500_000
+"""Compute sequences looked at, times the number of ops: some seconds."""
+
+_PLACES = 8
+"""Places at which longer segments of one length begin, where there is too much work for all."""
+
 _MOST_PLANS = 200
 """Labels at the end whose plans are simulated."""
+
+_MOST_BYTES = 2**62
+"""Sums below it fit into 64 bits."""
+
+_Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -82,13 +98,21 @@ class Segment:
 
 
 @dataclass(frozen=True)
-class _Label:
-    """Segments up to a boundary: the last one, and the label it was added to."""
+class _Front:
+    """Labels at a boundary, none beaten by another: bytes ascend, times descend.
 
-    held_bytes: int
-    time_ns: int
-    segment: Segment | None = None
-    before: _Label | None = None
+    Attributes
+    ----------
+    held_bytes, time_ns
+        Of each label.
+    segment, before
+        Its last segment, and the position of the label at the begin of that segment.
+    """
+
+    held_bytes: _Ints
+    time_ns: _Ints
+    segment: _Ints
+    before: _Ints
 
 
 @heuristic("chain")
@@ -107,29 +131,28 @@ def chain(instance: Instance, *, time_limit: float | None = None) -> Plan:
     NoPlanError
         If the graph has no boundary that a single tensor crosses, or no set of boundaries fits.
     """
-    deadline = deadline_in(time_limit)
     life, budget = instance.lifetimes, instance.budget_bytes
+    if sum(life.sizes_bytes) + sum(life.workspaces_bytes) >= _MOST_BYTES:
+        raise NoPlanError("chain", instance, f"its tensors have more than {_MOST_BYTES} bytes")
     blocks = find_blocks(life)
     if len(blocks.begins) < 2:
         why = "at no point of the forward pass a single tensor is left for the ops after it"
         raise NoPlanError("chain", instance, why)
+    end = deadline_in(time_limit)
+    half = None if end is None else (end + time.monotonic()) / 2
+    found = list(segments(life, blocks, budget, half))
     evaluator = Evaluator(instance)
-    by_end: dict[int, list[Segment]] = {}
-    for segment in segments(life, blocks, budget, deadline):
-        by_end.setdefault(segment.end, []).append(segment)
-    labels = _labels(life, blocks, budget, by_end)
-    for label in labels[:_MOST_PLANS]:
-        check_time()
+    for dropped in _sets(blocks, found, _fronts(life, blocks, budget, found, end)):
+        if end is not None and time.monotonic() >= end:
+            check_time()
+            raise NoPlanError("chain", instance, "time is up")
         decisions = [KEEP] * life.num_tensors
-        step: _Label | None = label
-        while step is not None and step.segment is not None:
-            for t in step.segment.dropped:
-                decisions[t] = RECOMPUTE
-            step = step.before
+        for t in dropped:
+            decisions[t] = RECOMPUTE
         if evaluator.makespan_ns(decisions) is not None:
             return evaluator.plan(decisions, provenance={"method": "chain"})
     check_time()
-    raise NoPlanError("chain", instance, "whatever boundaries are kept")
+    raise NoPlanError("chain", instance, "whatever boundaries of those looked at are kept")
 
 
 def segments(
@@ -137,16 +160,16 @@ def segments(
 ) -> Iterator[Segment]:
     """Yield the segments that fit if the segments before them hold nothing.
 
-    Many of one length are read off the same compute sequence. Once none of one length fits, longer
-    ones are not looked at.
+    Many of one length are read off the same compute sequence, the shortest first. Once none of one
+    length fits, longer ones are not looked at.
     """
     number = len(blocks.begins)
     made = _made_by_block(life, blocks)
     held = [Segment(b, b + 1, (), 0, 0, 0) for b in range(number)]
     yield from (s for s in _measured(life, blocks, made, held) if s.need_bytes <= budget_bytes)
-    for length in range(1, number + 1):
+    for length, stride in _lengths(number, life.num_ops):
         fits = False
-        for offset in range(min(length, number - length + 1)):
+        for offset in range(0, min(length, number - length + 1), stride):
             if deadline is not None and time.monotonic() >= deadline:
                 return
             tiles = held[:offset]
@@ -164,6 +187,17 @@ def segments(
                         yield segment
         if not fits:
             return
+
+
+def _lengths(number: int, num_ops: int) -> Iterator[tuple[int, int]]:
+    """Yield the lengths of segments to look at, and how far apart they begin."""
+    length = 1
+    if number * (number + 1) // 2 * num_ops <= MAX_WORK:
+        yield from ((length, 1) for length in range(1, number + 1))
+        return
+    while length <= number:
+        yield length, max(1, length // _PLACES)
+        length += max(1, length // 4)
 
 
 def _measured(
@@ -218,41 +252,63 @@ def _may_be_dropped(life: Lifetimes, t: int) -> bool:
     return life.can_recompute(t) and (life.is_candidate(t) or life.first_backward_use[t] == ABSENT)
 
 
-def _labels(
-    life: Lifetimes, blocks: Blocks, budget: int, by_end: dict[int, list[Segment]]
-) -> list[_Label]:
-    """Return the labels at the end of the chain, the shortest time first."""
-    fronts = [[_Label(0, 0)]]
-    for end in range(1, len(blocks.begins) + 1):
-        check_time()
-        found = []
-        for segment in by_end.get(end, ()):
+def _fronts(
+    life: Lifetimes, blocks: Blocks, budget: int, found: list[Segment], deadline: float | None
+) -> list[_Front]:
+    """Return the labels at each boundary; none at the end if time is up before."""
+    budget = min(budget, _MOST_BYTES)
+    by_end: list[list[int]] = [[] for _ in range(len(blocks.begins) + 1)]
+    for i, segment in enumerate(found):
+        by_end[segment.end].append(i)
+    nothing = np.zeros(1, dtype=np.int64)
+    fronts = [_Front(nothing, nothing, nothing - 1, nothing)]
+    for end in range(1, len(by_end)):
+        late = deadline is not None and time.monotonic() >= deadline
+        parts = []
+        for i in [] if late else by_end[end]:
+            segment, front = found[i], fronts[found[i].first]
             extra = _input_bytes(life, blocks, segment)
-            for label in fronts[segment.first]:
-                if label.held_bytes + extra + segment.need_bytes > budget:
-                    break
-                found.append(
-                    _Label(
-                        label.held_bytes + extra + segment.hold_bytes,
-                        label.time_ns + segment.rerun_ns,
-                        segment,
-                        label,
-                    )
+            most = budget - segment.need_bytes - extra
+            fitting = int(np.searchsorted(front.held_bytes, most, side="right"))
+            parts.append(
+                _Front(
+                    front.held_bytes[:fitting] + (extra + segment.hold_bytes),
+                    front.time_ns[:fitting] + segment.rerun_ns,
+                    np.full(fitting, i, dtype=np.int64),
+                    np.arange(fitting, dtype=np.int64),
                 )
-        fronts.append(_best(found))
-    return fronts[-1][::-1]
+            )
+        fronts.append(_best(parts))
+    return fronts
 
 
-def _best(labels: list[_Label]) -> list[_Label]:
-    """Return labels that none beats, by bytes held, so that times descend; not too many."""
-    labels.sort(key=lambda label: (label.held_bytes, label.time_ns))
-    front: list[_Label] = []
-    for label in labels:
-        if not front or label.time_ns < front[-1].time_ns:
-            front.append(label)
-    if len(front) > MAX_LABELS:
-        front = [front[i * (len(front) - 1) // (MAX_LABELS - 1)] for i in range(MAX_LABELS)]
-    return front
+def _best(parts: list[_Front]) -> _Front:
+    """Return labels that none beats, and not too many."""
+    empty = np.zeros(0, dtype=np.int64)
+    columns = [[p.held_bytes, p.time_ns, p.segment, p.before] for p in parts]
+    held, took, segment, before = (
+        (np.concatenate(column) for column in zip(*columns, strict=True)) if parts else [empty] * 4
+    )
+    order = np.lexsort((took, held))
+    sooner = np.minimum.accumulate(took[order])
+    kept = order[np.flatnonzero(np.diff(sooner, prepend=_MOST_BYTES) < 0)]
+    if len(kept) > MAX_LABELS:
+        kept = kept[np.linspace(0, len(kept) - 1, MAX_LABELS).astype(np.int64)]
+    return _Front(held[kept], took[kept], segment[kept], before[kept])
+
+
+def _sets(blocks: Blocks, found: list[Segment], fronts: list[_Front]) -> Iterator[list[int]]:
+    """Yield what the labels at the end drop, the shortest time first."""
+    labels = len(fronts[-1].held_bytes)
+    for label in range(labels - 1, max(-1, labels - 1 - _MOST_PLANS), -1):
+        dropped: list[int] = []
+        at, end = label, len(blocks.begins)
+        while end:
+            front = fronts[end]
+            segment = found[int(front.segment[at])]
+            dropped += segment.dropped
+            at, end = int(front.before[at]), segment.first
+        yield dropped
 
 
 def _input_bytes(life: Lifetimes, blocks: Blocks, segment: Segment) -> int:

@@ -152,6 +152,7 @@ def solve_knapsack(
         model.add_hint(column, count)
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = 1
+    solver.parameters.catch_sigint_signal = False  # Ctrl-C stays Python's
     solver.parameters.cp_model_presolve = False  # on thousands of items it takes seconds
     solver.parameters.linearization_level = 2
     solver.parameters.max_time_in_seconds = min(seconds_left(), 1e9)

@@ -68,12 +68,10 @@ def pressure(
     deadline = deadline_in(time_limit)
     evaluator = Evaluator(instance)
     life = instance.lifetimes
-    keep = [KEEP] * life.num_tensors
-    best: list[int] | None = None
-    best_ns = evaluator.makespan_ns(keep)
-    if best_ns is not None:
-        best = keep
-    else:
+    kept = [KEEP] * life.num_tensors
+    best_ns = evaluator.makespan_ns(kept)
+    best = None if best_ns is None else kept
+    if best is None:
         starts: list[list[int]] = []
         for decisions in passes(instance, deadline):
             if decisions in starts:
@@ -85,9 +83,9 @@ def pressure(
         if max_evaluations is None:
             max_evaluations = min(_EVALUATIONS, _WORK // life.num_ops)
         fitting = Fitting(evaluator, seed, max_evaluations, deadline)
-        excess = {id(d): sum(fitting.fit(d).over.values()) for d in starts}
-        starts.sort(key=lambda d: excess[id(d)])
-        while starts and not fitting.is_over and best_ns != instance.ideal_ns:
+        if best is None and not fitting.is_over():
+            starts.sort(key=lambda decisions: sum(fitting.fit(decisions).over.values()))
+        while starts and not fitting.is_over() and best_ns != instance.ideal_ns:
             for start in [best] if best is not None else starts:
                 found = fitting.search(start, _STEPS, best_ns)
                 if found is not None:

@@ -20,6 +20,7 @@ from slackopt.analysis import (
     read_run_summaries,
     runs_frame,
 )
+from slackopt.analysis.labels import instance_labels
 from slackopt.analysis.summaries import run_times
 from slackopt.errors import InputError
 
@@ -85,7 +86,10 @@ def make_report(folder: str | os.PathLike[str], *, methods: Sequence[str] | None
         raise InputError(f"{folder}: there is no run in it to report{told}")
     conflicts = tuple(
         f"{name}: {text}"
-        for name, text in runs[["instance", "conflict"]].dropna().drop_duplicates().to_numpy()
+        for name, text in runs.assign(instance=instance_labels(runs))[["instance", "conflict"]]
+        .dropna()
+        .drop_duplicates()
+        .to_numpy()
     )
     if methods is not None:
         known = set(runs["method"]) | set(runs["label"])

@@ -14,7 +14,7 @@ from slackopt.formulations.plan_points import plan_point
 from slackopt.formulations.swap_order import SwapOrder
 from slackopt.formulations.window import WindowFormulation
 from slackopt.instance import Instance
-from slackopt.progress import Progress
+from slackopt.progress import LEAST_S, Progress
 from slackopt.result import StoppedBy
 from slackopt.simulation.evaluator import Evaluator
 from slackopt.solvers.cpsat_model import CpSatModel
@@ -23,6 +23,7 @@ from slackopt.solvers.options import SolveOptions
 from slackopt.solvers.row_loop import RELAXED_SHARE, RowLoop
 from slackopt.solvers.scaling import Floats
 from slackopt.solvers.stages import (
+    SEARCH_SHARE,
     ScheduleTry,
     WindowStart,
     polish,
@@ -34,9 +35,6 @@ from slackopt.solvers.tie_break import tie_break
 
 ROUND_THE_LP = True
 """Whether the window LP is rounded before CP-SAT starts; off to see what CP-SAT does alone."""
-
-LEAST_S = 0.5
-"""Seconds that must be left for a CP-SAT model to be built."""
 
 
 def solve_cpsat(instance: Instance, progress: Progress, options: SolveOptions) -> StoppedBy:
@@ -54,10 +52,11 @@ def solve_cpsat(instance: Instance, progress: Progress, options: SolveOptions) -
         round_window_lp(started.lp, progress, evaluator, options)
     if progress.makespan_ns is None:
         schedule.run(0.5)
+    polish(progress, evaluator, options, share=SEARCH_SHARE)
     if not progress.is_done() and progress.seconds_left > LEAST_S:
-        work = options.work()
-        run_cpsat_loop(started, rows, progress, evaluator, options, work)
-    polish(progress, evaluator, options)
+        with progress.share(1.0 if options.deterministic else 1 - SEARCH_SHARE):
+            run_cpsat_loop(started, rows, progress, evaluator, options, options.work())
+    polish(progress, evaluator, options, turn=1)
     schedule.run(1.0)
     progress.facts["solve_s"] = time.monotonic() - begun
     return reason(progress)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from functools import partial
 
 from ortools.sat.python import cp_model
@@ -65,10 +66,13 @@ def _solve(
     solver = cp_model.CpSolver()
     parameters = solver.parameters
     if seconds != float("inf"):
-        parameters.max_time_in_seconds = seconds
+        # Building may have used up the time; CP-SAT calls a model with a limit below 0 invalid.
+        parameters.max_time_in_seconds = max(seconds, 0.0)
     parameters.num_workers = 1 if options.deterministic else options.threads
     parameters.random_seed = options.seed
-    status = solver.solve(cp)
+    # Its handler would end the solve without a word, and leave Ctrl-C to kill the process later.
+    parameters.catch_sigint_signal = False
+    status = _solve_in_thread(solver, cp)
     name = solver.status_name(status)
     if status == cp_model.INFEASIBLE:
         return ScheduleAnswer("infeasible", native_status=name)
@@ -83,3 +87,18 @@ def _solve(
         for j, variable in enumerate(variables)
     ]
     return ScheduleAnswer("point", x, bound, name)
+
+
+def _solve_in_thread(solver: cp_model.CpSolver, cp: cp_model.CpModel) -> cp_model.CpSolverStatus:
+    """Solve in a thread of its own, so that Ctrl-C is heard while it runs, and ends it."""
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        running = pool.submit(solver.solve, cp)
+        try:
+            while not running.done():
+                wait([running], timeout=0.1)
+        except BaseException:
+            while not running.done():
+                solver.stop_search()
+                wait([running], timeout=0.05)
+            raise
+        return running.result()

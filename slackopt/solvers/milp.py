@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from slackopt.environment import package_version
 from slackopt.formulations.linear import Row
 from slackopt.instance import Instance
-from slackopt.progress import Progress
+from slackopt.progress import LEAST_S, Progress
 from slackopt.result import StoppedBy
 from slackopt.simulation.evaluator import Evaluator
 from slackopt.solvers.milp_schedule import solve_milp_schedule
@@ -17,7 +17,14 @@ from slackopt.solvers.pulp_model import PulpModel, check_solver
 from slackopt.solvers.row_loop import RELAXED_SHARE, RowLoop
 from slackopt.solvers.row_model import ModelLimits, ModelRun, OnBound, OnPoint
 from slackopt.solvers.scaling import Floats
-from slackopt.solvers.stages import ScheduleTry, polish, reason, round_window_lp, start_window
+from slackopt.solvers.stages import (
+    SEARCH_SHARE,
+    ScheduleTry,
+    polish,
+    reason,
+    round_window_lp,
+    start_window,
+)
 from slackopt.solvers.tie_break import TIE_BREAK_UNITS, tie_break
 
 
@@ -38,11 +45,15 @@ def solve_milp(instance: Instance, progress: Progress, options: SolveOptions) ->
         round_window_lp(lp, progress, evaluator, options)
     if progress.makespan_ns is None:
         schedule.run(0.5)
-    if not progress.is_done():
-        with PulpModel(lp.window, tie_break(lp.window), solver) as pulp_model:
+    polish(progress, evaluator, options, share=SEARCH_SHARE)
+    if not progress.is_done() and progress.seconds_left > LEAST_S:
+        with (
+            PulpModel(lp.window, tie_break(lp.window), solver) as pulp_model,
+            progress.share(1.0 if options.deterministic else 1 - SEARCH_SHARE),
+        ):
             work = options.work()
             run_milp_loop(pulp_model, rows, progress, evaluator, options, solver, work)
-    polish(progress, evaluator, options)
+    polish(progress, evaluator, options, turn=1)
     schedule.run(1.0)
     progress.facts["solve_s"] = time.monotonic() - begun
     return reason(progress)

@@ -42,6 +42,10 @@ LARGE_SCHEDULE = 60_000
 TIGHT_RULE = "pressure"
 """Takes longer and finds plans near the working set: for where those above find none."""
 
+SEARCH_SHARE = 0.25
+"""Share of the time left that `milp` and `cpsat` give to small moves before their models, and that
+they leave for them after: without it they can end below ``local-search``."""
+
 STARTING_SHARE = 0.25
 """Share of the time left that the starting rules get together, except in a deterministic run."""
 

@@ -23,7 +23,9 @@ from slackopt.formulations.certificate import (
     proves_infeasible,
     weights_from_duals,
 )
+from slackopt.formulations.chain_memory_rows import ChainKey
 from slackopt.formulations.linear import Row
+from slackopt.formulations.rerun_memory_rows import RerunKey
 from slackopt.formulations.separation import most_violated_keys
 from slackopt.formulations.window import WindowFormulation, is_lazy
 from slackopt.solvers.scaling import Floats, Scaling
@@ -36,6 +38,12 @@ _ANSWERS = (
     highspy.HighsModelStatus.kInfeasible,
     highspy.HighsModelStatus.kTimeLimit,
 )
+
+
+IDLE_COLUMNS = 6000
+MOST_IDLE = 2
+"""Rounds of rerun and chain rows that may pass without raising the bound: as many as make so many
+columns in all, as small models are quickly solved, but at least the second number."""
 
 
 @dataclass
@@ -55,7 +63,8 @@ class LpBound:
     objective_ns
         LP value as the solver reports it; for the log only.
     converged
-        Whether no violated row was left.
+        Whether no violated row was left; or only rerun and chain rows, which have not raised the
+        bound for some rounds.
     infeasible
         Whether the solver claims that no point satisfies the rows.
     contradiction
@@ -179,6 +188,7 @@ class WindowLp:
         present = {row.name for row in self.rows}
         last_duals: list[float] = []
         interrupted: list[float] = []
+        settled, idle = -1.0, 0
         while True:
             if deadline is not None and time.monotonic() >= deadline:
                 break
@@ -198,6 +208,12 @@ class WindowLp:
             found.objective_ns = self.highs.getObjectiveValue() * self.scaling.time_ns
             keys = most_violated_keys(self.window, found.x, tolerance, self.rows_per_round)
             new = [key for _, key in keys if key.name not in present]
+            if new and isinstance(new[0], RerunKey | ChainKey):
+                # There are many, and most of them raise nothing.
+                gained = found.objective_ns > settled + 1e-7 * self.window.instance.ideal_ns
+                settled, idle = found.objective_ns, 0 if gained else idle + 1
+                most = max(MOST_IDLE, IDLE_COLUMNS // len(self.window.columns))
+                new = [] if idle > most else new
             certified = not self.certifies
             if not certified and (not new or found.rounds % 4 == 0 or found.rounds <= 2):
                 self._certify(found, self._duals(), on_round)

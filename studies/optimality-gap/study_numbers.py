@@ -30,6 +30,11 @@ def numbers(rows: pd.DataFrame, tables: list[Table], results: Path = RESULTS) ->
     found |= _parts(rows)
     found |= _plans(by_name)
     every = by_name["reproduction"].frame.set_index("model").loc["all"]
+    found["reproduction_within"] = every["within"]
+    found["reproduction_settings"] = str(every["cases"] // 3)
+    own = rows[(rows["part"] == "models") & (rows["budget"] == "0.5")]
+    half = own[own["method"] == "slackswap-timeline"]["gap_to_bound"]
+    found |= {"half_smallest": _percent(half.min()), "half_largest": _percent(half.max())}
     for name in ("smallest", "median", "largest"):
         found[f"reproduction_{name}"] = f"{every[name]:.2f}"
     for name in ("slackswap", "rules", "parts", "reproduction"):

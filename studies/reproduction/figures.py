@@ -17,13 +17,14 @@ from grid import RESULTS
 from house import read_runs_table
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from optimum import stored_points
 from settings import MODELS
 from tables import TITLES, against_optimum
 
 from slackopt.plotting import COLUMN_WIDTH_IN, style
 
 READINGS = {"timeline": "slack along the step", "aggregate": "slack as one number"}
-LARGEST = 6.0
+LARGEST = 4.0
 """Where the colours of the map end, in points."""
 
 
@@ -32,7 +33,7 @@ def make_figures(results: Path = RESULTS) -> Iterator[tuple[str, Figure]]:
     rows = read_grid(results)
     with style("paper"):
         yield "error-map", _error_map(rows)
-        yield "headroom", _headroom(against_optimum(rows, results))
+        yield "headroom", _headroom(against_optimum(rows, results), stored_points(results))
 
 
 def error_cells(rows: pd.DataFrame, reading: str) -> pd.DataFrame:
@@ -84,7 +85,7 @@ def _draw_cells(ax: Axes, cells: pd.DataFrame) -> mpl.image.AxesImage:
     return image
 
 
-def _headroom(close: pd.DataFrame) -> Figure:
+def _headroom(close: pd.DataFrame, points: float) -> Figure:
     ours = read_runs_table()
     ours = ours[
         (ours["part"] == "models")
@@ -104,7 +105,7 @@ def _headroom(close: pd.DataFrame) -> Figure:
             color="#0072B2",
             linewidths=0,
             alpha=0.8,
-            label="under a setting within 1 point" if place == 0 else None,
+            label=f"under a setting within {points} points" if place == 0 else None,
         )
         for kind, marker in (("eager", "s"), ("flash", "D")):
             ax.scatter(

@@ -19,6 +19,7 @@ from closeness import chosen, close, read_grid
 from figures import error_cells, make_figures
 from grid import RESULTS, ROOT
 from house import Table, csv_text, latex_text, markdown
+from optimum import stored_points
 from settings import MODELS, Setting
 from tables import PUBLISHED, TITLES, against_optimum, make_tables
 
@@ -51,10 +52,14 @@ def numbers(tables: list[Table], results: Path = RESULTS) -> dict[str, str]:
         "chosen_changed": str(own["changed"]),
         "ours_error_eager": f"{_error_of(rows, Setting()):.2f}",
         "ours_error_flash": f"{_error_of(rows, Setting(attention='flash')):.2f}",
+        "optimum_points": str(stored_points(results)),
+        "optimum_settings": str(len(close(rows, stored_points(results)))),
         "questions": str(len(optima[["question", "model"]].drop_duplicates())),
         "gap_min": f"{optima['gap'].min():.2f}",
         "gap_max": f"{optima['gap'].max():.2f}",
         "gap_median": f"{optima['gap'].median():.2f}",
+        "below_half": str(int((optima["gap"] < 0.5).sum())),
+        "pairs": str(len(optima)),
         "open_max": f"{optima['open'].max():.2f}",
         "close_cells": str(int((error_cells(rows, "timeline") <= 1.0).sum().sum())),
         "cells": str(error_cells(rows, "timeline").size),
@@ -91,12 +96,13 @@ def _error_of(rows: pd.DataFrame, setting: Setting) -> float:
 def headroom_csv(results: Path = RESULTS) -> str:
     """Return the gap of the rule under the close settings, by model, for the other study."""
     optima = against_optimum(read_grid(results), results)
-    lines = ["model,settings,gap_min,gap_median,gap_max"]
+    points = stored_points(results)
+    lines = ["model,points,cases,gap_min,gap_median,gap_max"]
     for model in (*MODELS, "all"):
         gaps = optima["gap"] if model == "all" else optima[optima["model"] == model]["gap"]
         name = "all" if model == "all" else TITLES[model]
         ends = ",".join(f"{value:.4f}" for value in (gaps.min(), gaps.median(), gaps.max()))
-        lines.append(f"{name},{len(gaps)},{ends}")
+        lines.append(f"{name},{points},{len(gaps)},{ends}")
     return "\n".join(lines) + "\n"
 
 
@@ -112,7 +118,6 @@ def main() -> int:
         write_bytes(latex_text(table).encode(), options.output / f"{table.name}.tex")
     text = TEMPLATE.read_text(encoding="utf-8").format(**numbers(tables))
     write_bytes(text.encode(), options.output / "report.md")
-    write_bytes(headroom_csv().encode(), options.output / "headroom.csv")
     if options.write_text:
         write_bytes(text.encode(), HERE / "report.md")
         write_bytes(headroom_csv().encode(), RESULTS / "headroom.csv")

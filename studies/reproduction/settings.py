@@ -82,11 +82,8 @@ class Setting:
 
     @property
     def changed(self) -> int:
-        """How many of the assumptions about the step and the link are not ours.
-
-        Readings, orders of ties and both kinds of attention are all ours.
-        """
-        ours = Setting(reading=self.reading, attention=self.attention, ties=self.ties)
+        """How many of the assumptions are not ours; both readings and both attentions are."""
+        ours = Setting(reading=self.reading, attention=self.attention)
         return sum(getattr(self, field.name) != getattr(ours, field.name) for field in fields(self))
 
     def question(self) -> Setting:

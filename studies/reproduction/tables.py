@@ -9,7 +9,7 @@ import pandas as pd
 from closeness import NAMES, close, read_grid, setting_of
 from grid import RESULTS
 from house import Table
-from optimum import POINTS, numbered
+from optimum import numbered, stored_points
 from settings import CHANGES, FULL, MODELS
 
 from slackopt.published import SLACKSWAP_RATIOS
@@ -49,7 +49,7 @@ def make_tables(results: Path = RESULTS) -> list[Table]:
 
 def closest_table(rows: pd.DataFrame, number: int = 6) -> Table:
     """Return the closest settings of the full grid."""
-    near = close(rows[rows["part"] == "full"], POINTS).head(number)
+    near = close(rows[rows["part"] == "full"], 1.0).head(number)
     found: list[dict[str, Any]] = [
         {"setting": "published", **{TITLES[m]: PUBLISHED[m] for m in MODELS}}
     ]
@@ -118,9 +118,12 @@ def effects_table(rows: pd.DataFrame) -> Table:
 
 
 def changes_table(rows: pd.DataFrame) -> Table:
-    """Return what one more change does around the grid, against the same setting without it."""
+    """Return what one more change does around the grid, against the same setting without it.
+
+    With the slack along the step only: the other reading comes nowhere within a point.
+    """
     full = rows[rows["part"] == "full"].set_index(list(NAMES))
-    around = rows[rows["part"] == "around"]
+    around = rows[(rows["part"] == "around") & (rows["reading"] == "timeline")]
     found = []
     for change in CHANGES:
         ((name, level),) = change.items()
@@ -163,7 +166,7 @@ def against_optimum(rows: pd.DataFrame, results: Path = RESULTS) -> pd.DataFrame
     optima = pd.read_csv(results / "optimum.csv").set_index(["question", "model"])
     numbers = numbered()
     found = []
-    for _, row in close(rows, POINTS).iterrows():
+    for _, row in close(rows, stored_points(results)).iterrows():
         question = numbers[setting_of(row).question()]
         for model in MODELS:
             best = optima.loc[(question, model)]
@@ -190,7 +193,7 @@ def headroom_table(rows: pd.DataFrame, results: Path = RESULTS) -> Table:
     """Return what the optimum would have reached under the close settings, by model."""
     every = against_optimum(rows, results)
     found = []
-    for points in (0.5, POINTS):
+    for points in sorted({0.5, stored_points(results)}):
         for model in MODELS:
             own = every[(every["model"] == model) & (every["worst"] <= points)]
             found.append(

@@ -8,6 +8,7 @@ from made_runs import run
 
 from slackopt.analysis import failures, per_instance, per_method, runs_frame
 from slackopt.analysis.summaries import PER_INSTANCE, PER_METHOD, run_times
+from slackopt.naming import distinct_names
 
 
 @pytest.fixture
@@ -100,3 +101,23 @@ def test_no_runs_make_empty_tables_of_the_same_types() -> None:
         assert {name: str(kind) for name, kind in table.dtypes.items()} == dict(columns)
     assert failures(nothing).empty
     assert run_times(nothing).empty
+
+
+def test_instances_of_one_name_and_budget_are_told_apart() -> None:
+    runs = [run("one", method, makespan=120, bound=100) for method in ("milp", "slackswap")]
+    other = run("one", "milp", result=False, outcome="timeout", features={"budget_fraction": 0.5})
+    digest = "12345678" * 8
+    other = other.model_copy(
+        update={"task": other.task.model_copy(update={"instance_sha256": digest})}
+    )
+    frame = runs_frame([*runs, other, run("one", "milp", budget=0.3), run("two", "milp")])
+    table = per_instance(frame)
+    assert len(table) == 5
+    first = runs[0].task.instance_sha256[:8]
+    names = ["one", "one [12345678]", f"one [{first}]", f"one [{first}]", "two"]
+    assert sorted(table["instance"].tolist()) == sorted(names)
+    assert failures(frame)["instance"].tolist() == ["one [12345678]"]
+    # Where the first digits are the same, more of them stand there.
+    assert distinct_names([("a", digest, 1), ("a", "12345678a" + digest[9:], 1)])[digest] == (
+        "a [123456781]"
+    )

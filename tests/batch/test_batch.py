@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -18,11 +19,13 @@ from slackopt.batch.batch import Settings, look, run_batch, run_study
 from slackopt.batch.claims import Claims
 from slackopt.batch.events import Event
 from slackopt.batch.expand import Case, expand
-from slackopt.batch.folder import load, prepare, stored
+from slackopt.batch.folder import instance_path, load, prepare, stored
 from slackopt.batch.local import LocalExecutor
 from slackopt.batch.store import run_path
 from slackopt.batch.study import make_study
 from slackopt.errors import InputError
+from slackopt.files import write_record
+from slackopt.instance import Instance
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -327,3 +330,80 @@ def test_a_claim_of_a_living_batch_is_waited_for(
         )
         thread.join()
     assert kinds == ["batch", "waiting", "started", "recorded", "end"]
+
+
+def test_what_is_no_sound_run_is_run_again(
+    bad_methods: str, tiny_file: Path, tmp_path: Path
+) -> None:
+    asked = cases(tiny_file, bad_methods, 8)
+    folder = tmp_path / "out"
+    executor = LocalExecutor(2, [bad_methods])
+    run_batch(asked, folder, executor=executor)
+    texts = [run_path(folder, case.key).read_text() for case in asked]
+
+    def damage(number: int, **changes: object) -> None:
+        document = json.loads(texts[number]) | changes
+        run_path(folder, asked[number].key).write_text(json.dumps(document))
+
+    damage(0, task={"instance": "x"})
+    damage(1, result={"status": "optimal"})
+    damage(2, key="f" * 32)
+    damage(3, attempt=2**63)
+    run_path(folder, asked[4].key).write_text('{"outcome": "done", "attempt": 1}')
+    # A sound run, of another task.
+    damage(5, task=json.loads(texts[6])["task"])
+    run_path(folder, asked[7].key).unlink()
+    run_path(folder, asked[7].key).mkdir()
+
+    state = look(folder, asked)
+    assert state.pending == tuple(asked[k].key for k in (0, 1, 2, 3, 4, 5, 7))
+    assert len(state.unsound) == 7
+    run_path(folder, asked[7].key).rmdir()
+    events: list[Event] = []
+    state = run_batch(asked, folder, executor=executor, observer=events.append)
+    assert not state.pending
+    assert_whole(folder, 8)
+    warned = [event.facts["why"] for event in events if event.kind == "warning"]
+    assert len(warned) == 6
+    for why, k in zip(warned, range(6), strict=True):
+        assert why.startswith(str(run_path(folder, asked[k].key)))
+        assert why.endswith("; it is run again")
+
+
+def test_a_stored_instance_that_is_another(
+    bad_methods: str, tiny: Instance, tiny_file: Path, tmp_path: Path
+) -> None:
+    asked = cases(tiny_file, bad_methods, 1)
+    folder = tmp_path / "out"
+    prepare(folder, asked, [bad_methods])
+    path = instance_path(folder, tiny.sha256)
+    other = Instance.model_validate_json(
+        tiny.model_copy(update={"budget_bytes": tiny.budget_bytes + 1}).model_dump_json()
+    )
+    write_record(other, path)
+    with pytest.raises(InputError, match=f"^{re.escape(str(path))}: holds another instance"):
+        load(folder)
+    # With the instance at hand, the run's error names the bad file too.
+    run_batch(asked, folder, executor=LocalExecutor(1, [bad_methods]))
+    (run,) = read_runs(folder)
+    assert run.outcome == "error"
+    assert str(run.detail).startswith(f"{path}: is not the instance of this run")
+
+
+def test_paths_that_are_no_text(bad_methods: str, tiny_file: Path, tmp_path: Path) -> None:
+    """File names of Linux are bytes; the records and messages of a run are UTF-8."""
+    folder = tmp_path / os.fsdecode(b"family \xff")
+    folder.mkdir()
+    odd = folder / os.fsdecode(b"tiny \xfe.json")
+    odd.write_bytes(tiny_file.read_bytes())
+    with pytest.raises(InputError, match="is no UTF-8; rename it"):
+        cases(odd, bad_methods, 1)
+    asked = cases(tmp_path / "family*" / "tiny*.json", bad_methods, 1)
+    out = tmp_path / "out"
+    state = run_batch(asked, out, executor=LocalExecutor(1, [bad_methods]))
+    assert state.counts == {"done": 1}
+    (run,) = read_runs(out)
+    assert run.task.instance_path.endswith("tiny \\udcfe.json")
+    assert run.task.tags["family"] == "family \\udcff"
+    with pytest.raises(InputError, match="is no UTF-8, as messages are"):
+        run_batch(asked, folder / "out", executor=LocalExecutor(1, [bad_methods]))

@@ -62,7 +62,8 @@ def test_rows_without_a_plan_are_no_failure(cli: Cli, instance_file: Path, tmp_p
     ran = cli("compare", instance_file, tight, "--methods", "keep-all,slackswap")
     assert ran.code == 0
     assert ran.out.count("no plan  ") == 3
-    assert "chain, slackswap: infeasible: instance 'chain' has no plan" in ran.out
+    label = f"chain [{read_instance(tight).sha256[:8]}]"  # two instances of one name
+    assert f"{label}, slackswap: infeasible: instance 'chain' has no plan" in ran.out
 
 
 def test_a_bound_above_a_plan_is_a_conflict(instance_file: Path) -> None:
@@ -162,3 +163,13 @@ def test_nothing_found_at_all_is_not_success(cli: Cli) -> None:
     assert ran.code == 4
     assert "no plan" in ran.out
     assert cli("compare", SEED, "--methods", "keep-all,slackswap").code == 0
+
+
+def test_instances_of_one_name_are_told_apart(
+    cli: Cli, instance_file: Path, tmp_path: Path
+) -> None:
+    first = read_instance(instance_file)
+    other = write(tmp_path / "other.json", question(budget_bytes=first.budget_bytes + 1))
+    told = cli("compare", instance_file, other, "-m", "swap-all").out
+    for instance in (first, read_instance(other)):
+        assert f"{first.name} [{instance.sha256[:8]}]" in told

@@ -188,6 +188,48 @@ def test_a_failed_check_lists_every_claim(cli: Cli, instance_file: Path, tmp_pat
     assert len(refused.document["error"]["details"]) == 3
 
 
+def test_verify_tells_proofs_from_a_solvers_word(
+    cli: Cli, instance_file: Path, tmp_path: Path
+) -> None:
+    bound, claimed, vipr = tmp_path / "b.json", tmp_path / "c.json", tmp_path / "b.vipr"
+    assert cli("solve", instance_file, "-m", "bound", "-o", bound).code == 0
+    assert json.loads(bound.read_text())["status"] == "bounded"
+    proved = cli("verify", instance_file, bound, "--strict", "--vipr", vipr)
+    assert (proved.code, proved.err) == (0, "")
+    assert "every claim about the instance is proved" in proved.out
+    assert f"{vipr}: no plan is below" in proved.out
+    assert vipr.read_text().startswith("% instance ")
+    document = json.loads(bound.read_text()) | {"method": "my-solver", "status": "no_solution"}
+    document |= {"stopped_by": "time", "trajectory": []}
+    document["lower_bound_ns"] += 1
+    ran = cli("verify", instance_file, write(claimed, document), "--json")
+    assert ran.code == 0
+    assert not ran.document["all_proved"]
+    assert ran.document["on_word"]
+    told = cli("verify", instance_file, claimed)
+    assert told.code == 0
+    assert "no claim is refuted, and part rests on a solver's word" in told.out
+    strict = cli("verify", instance_file, claimed, "--strict")
+    assert strict.code == 7
+    assert "part rests on a solver's word: lower bound" in strict.err
+
+
+def test_verify_writes_no_vipr_file_where_nothing_is_certified(
+    cli: Cli, instance_file: Path, tmp_path: Path
+) -> None:
+    result, vipr = tmp_path / "r.json", tmp_path / "r.vipr"
+    cli("solve", instance_file, "-m", "slackswap", "-o", result)
+    document = json.loads(result.read_text())
+    nothing = dict.fromkeys(name for name in document if name.endswith(("_ns", "_bytes")))
+    kept = {name: document[name] for name in ("ideal_ns", "budget_bytes")}
+    document |= nothing | kept | {"plan": None, "throughput_ratio": None, "trajectory": []}
+    document |= {"status": "no_solution"}
+    ran = cli("verify", instance_file, write(result, document), "--vipr", vipr)
+    assert ran.code == 2
+    assert "claims nothing" in ran.err
+    assert not vipr.exists()
+
+
 def test_a_plan_out_of_memory_is_reported(cli: Cli, instance_file: Path, tmp_path: Path) -> None:
     result, plan, trace = tmp_path / "r.json", tmp_path / "p.json", tmp_path / "t.json"
     cli("solve", instance_file, "-m", "slackswap", "-o", result)

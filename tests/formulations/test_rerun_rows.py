@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from random_steps import chained_instance, random_instance
+from random_steps import chained_instance, random_instance, simulate_with_chunks
 from rerun_points import check_reruns
 from window_points import some_timelines, some_window, tangled_instance, tangled_plan
 
+import slackopt as so
 from slackopt.device import Device
 from slackopt.formulations import chain_memory_rows
 from slackopt.formulations.linear import Row
@@ -26,7 +27,7 @@ from slackopt.formulations.separation import violated_rerun_rows
 from slackopt.formulations.window import WindowFormulation
 from slackopt.graph import Graph, Op, Tensor
 from slackopt.instance import Instance
-from slackopt.simulation import Timeline, simulate
+from slackopt.simulation import Timeline
 from slackopt.simulation.evaluator import Evaluator
 from slackopt.solvers.decoding import decisions_of
 from slackopt.solvers.window_lp import WindowLp
@@ -39,7 +40,7 @@ NS_PER_S = 10**9
 
 def tangled_timelines(rng: Random, instance: Instance, tries: int) -> list[Timeline]:
     plans = [tangled_plan(rng, instance) for _ in range(tries)]
-    runs = [simulate(instance, plan, chunk_bytes=rng.choice((0, 0, 1, 4))) for plan in plans]
+    runs = [simulate_with_chunks(instance, plan, rng.choice((0, 0, 1, 4))) for plan in plans]
     return [timeline for timeline in runs if timeline.feasible]
 
 
@@ -90,6 +91,11 @@ MUTANTS: dict[str, tuple[Any, str, Callable[..., Any]]] = {
         lambda self, t: False,
     ),
     "whatever is rebuilt by op k is there": (RerunInstant, "_is_there", lambda self, entry: True),
+    "all reruns of the slot are over": (
+        chain_memory_rows._ChainRow,
+        "_rerun_before",
+        lambda self, y: self.links.producer(y),
+    ),
     "no rerun is pulled forward": (chain_memory_rows, "stops_of", lambda *arguments: set()),
 }
 
@@ -193,6 +199,16 @@ def test_points_of_plans_that_run_out_of_memory_are_cut_off(
     assert counts[end] == 1
     assert counts["cut"] == counts["points"] - counts["runs"]
     assert counts["cut"] > 0
+
+
+def test_rows_prove_infeasibility_by_a_certificate() -> None:
+    instance = unit_chain(24, 6)
+    result = so.solve(instance, "bound")
+    assert result.status == "infeasible"
+    assert result.bound_certificate is not None
+    kinds = {entry.row.partition("[")[0] for entry in result.bound_certificate}
+    assert "chain_memory" in kinds
+    assert "contradict each other" in so.verify(instance, result)[-1]
 
 
 # ---------------------------------------------------------------------------------------------

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from itertools import pairwise
 from random import Random
 
 import numpy as np
 import pytest
 from random_steps import chained_instance, random_instance
+from window_points import random_points
 
 import slackopt as so
 from slackopt.device import Device
+from slackopt.formulations.chain_separation import violated_chain_keys
+from slackopt.formulations.memory_separation import memory_violations
 from slackopt.formulations.plan_points import plan_point
+from slackopt.formulations.rerun_separation import violated_rerun_keys
 from slackopt.formulations.separation import most_violated_keys
 from slackopt.formulations.swap_order import SwapOrder, swap_chains
 from slackopt.formulations.window import WindowFormulation
+from slackopt.graph import Graph
 from slackopt.instance import Instance
 from slackopt.simulation.evaluator import Evaluator
 from slackopt.simulation.sequence import KEEP, RECOMPUTE, SWAP
@@ -46,6 +53,17 @@ def all_rows(window: WindowFormulation, x: list[float]):
     yield from window.static_rows()
     for _, key in most_violated_keys(window, np.array(x), -1e18, 60):
         yield window.row(key.name)
+    yield from rerun_rows(window, x)
+
+
+def rerun_rows(window: WindowFormulation, x: list[float]):
+    """Rerun and chain rows that the separation finds near a point."""
+    point = np.array(x, dtype=float)
+    sweeps = memory_violations(window, point)[2]
+    for _, key in violated_rerun_keys(window, point, sweeps, -1e18, 60):
+        yield window.row(key.name)
+    for _, key in violated_chain_keys(window, point, sweeps, -1e18, 60):
+        yield window.row(key.name)
 
 
 def random_decisions(rng: Random, evaluator: Evaluator) -> list[int]:
@@ -65,6 +83,7 @@ def random_decisions(rng: Random, evaluator: Evaluator) -> list[int]:
 def test_exchanged_points_satisfy_every_row(seed: int) -> None:
     rng = Random(seed)
     exchanged = 0
+    kinds: Counter[str] = Counter()
     for i in range(40):
         if i % 4 == 0:
             instance = layered_instance(rng)
@@ -98,6 +117,9 @@ def test_exchanged_points_satisfy_every_row(seed: int) -> None:
                 moved[column] = int(ordered[t] == SWAP)
         exchanged += moved != point
         before = {row.name: value(row, point) - row.upper for row in all_rows(window, point)}
+        for row in [*rerun_rows(window, point), *rerun_rows(window, moved)]:
+            kinds[row.name.partition("[")[0]] += moved != point
+            assert value(row, moved) <= value(row, point), row.name
         for row in all_rows(window, moved):
             assert value(row, moved) <= row.upper, row.name
             if row.name.startswith(("memory", "shared")) and row.name in before:
@@ -106,6 +128,45 @@ def test_exchanged_points_satisfy_every_row(seed: int) -> None:
         for row in order.rows():
             assert value(row, completed) <= row.upper, row.name
     assert exchanged > 0
+    assert kinds["rerun_memory"] > 20
+    assert kinds["chain_memory"] > 5
+
+
+def test_rerun_rows_keep_the_order() -> None:
+    """In each row, swapping the first of a chain weighs no more than swapping the next.
+
+    Rows that know of no order tell them apart: an input of a rerun must have come back for it.
+    """
+    rng = Random(9)
+    kept, broken = 0, 0
+    for i in range(60):
+        instance = chained_instance(rng) if i % 3 else random_instance(rng)
+        # More tensors of one size, longer chains.
+        tensors = [
+            tensor.model_copy(update={"size_bytes": rng.choice((1, 2)), "swappable": True})
+            for tensor in instance.graph.tensors
+        ]
+        graph = instance.graph.model_copy(update={"tensors": tuple(tensors)})
+        graph = Graph.model_validate(graph.model_dump())
+        device = instance.device.model_copy(update={"host_memory_bytes": None})
+        instance = Instance.from_graph(graph, device=device, budget=graph.unlimited_peak_bytes)
+        window = WindowFormulation(instance)
+        chains = SwapOrder(window).chains
+        pairs = [
+            (window.swap[t], window.swap[other]) for chain in chains for t, other in pairwise(chain)
+        ]
+        ordered = window.ordered
+        for x in random_points(rng, window, 6):
+            for guarded in (True, False):
+                window.ordered = ordered if guarded else frozenset()
+                for row in rerun_rows(window, x):
+                    weights = row.coefficients
+                    fine = all(weights.get(a, 0) <= weights.get(b, 0) for a, b in pairs)
+                    assert fine or not guarded, (row, chains)
+                    kept += guarded and bool(pairs)
+                    broken += not fine
+    assert kept > 500
+    assert broken > 10
 
 
 def value(row, x) -> int:

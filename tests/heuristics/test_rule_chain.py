@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from random import Random
 
 import pytest
@@ -119,5 +120,22 @@ def test_two_parallel_chains_are_no_chain() -> None:
 
 
 def test_no_set_of_boundaries_fits() -> None:
-    with pytest.raises(NoPlanError, match="whatever boundaries are kept"):
+    with pytest.raises(NoPlanError, match="whatever boundaries of those looked at are kept"):
         heuristics()["chain"](instance(chain([100] * 6), 200))
+
+
+def test_a_chain_too_long_for_all_segments(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = importlib.import_module("slackopt.heuristics.chain")
+    question = instance(random_chain(Random(3), 40), 0.4)
+    best = checked(question, heuristics()["chain"](question)).makespan_ns
+    monkeypatch.setattr(module, "MAX_WORK", 0)
+    monkeypatch.setattr(module, "MAX_LABELS", 20)
+    found = checked(question, heuristics()["chain"](question)).makespan_ns
+    assert best is not None
+    assert found is not None
+    assert best <= found <= 1.1 * best
+
+
+def test_out_of_time() -> None:
+    with pytest.raises(NoPlanError, match=r"time is up|those looked at"):
+        heuristics()["chain"](instance(chain([100] * 6), 400), time_limit=0.0)

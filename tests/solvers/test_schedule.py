@@ -5,6 +5,8 @@ The long version of the agreement test is ``python benchmarks/agreement.py``.
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from itertools import product
 from random import Random
@@ -29,6 +31,7 @@ from slackopt.progress import Progress
 from slackopt.simulation import simulate
 from slackopt.simulation.evaluator import Evaluator
 from slackopt.simulation.sequence import KEEP, SWAP
+from slackopt.solvers import cpsat_schedule
 from slackopt.solvers.cpsat_schedule import solve_cpsat_schedule
 from slackopt.solvers.enumerate import (
     count_decision_vectors,
@@ -216,6 +219,44 @@ def test_without_swaps_the_memory_rows_are_the_simulator() -> None:
     assert seen == {True, False}
 
 
+def test_ctrl_c_is_heard_during_and_after_a_solve_with_cpsat() -> None:
+    """Else a user's Ctrl-C, and a signal to a batch, would end without a result."""
+    script = """
+import os, signal, threading
+import slackopt as so
+graph = so.profiles.transformer("bert-large", num_layers=2)
+instance = so.Instance.from_graph(graph, device="a100-pcie4", budget=0.8)
+so.solve(instance, "cpsat-schedule", time_limit=0.5)
+try:
+    signal.raise_signal(signal.SIGINT)
+except KeyboardInterrupt:
+    print("after")
+from ortools.sat.python import cp_model
+from slackopt.solvers.cpsat_schedule import _solve_in_thread
+model, solver = cp_model.CpModel(), cp_model.CpSolver()
+holes = [[model.new_bool_var("") for _ in range(14)] for _ in range(15)]
+for pigeon in holes:
+    model.add(sum(pigeon) >= 1)
+for hole in zip(*holes):
+    for i in range(15):
+        for j in range(i):
+            model.add(hole[i] + hole[j] <= 1)
+solver.parameters.catch_sigint_signal = False
+solver.parameters.max_time_in_seconds = 600
+solver.parameters.symmetry_level = solver.parameters.num_workers = 1
+solver.parameters.cp_model_presolve = False
+threading.Timer(1.0, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+try:
+    _solve_in_thread(solver, model)
+except KeyboardInterrupt:
+    print("during")
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=300
+    )
+    assert ran.stdout.split() == ["after", "during"], ran.stderr
+
+
 def test_a_no_good_row_cuts_off_one_vector_only() -> None:
     instance = next(i for i in instances(0, 40) if len(i.lifetimes.candidates) >= 3)
     model = ScheduleFormulation(instance, longest_makespan_ns(instance))
@@ -268,6 +309,14 @@ def test_no_time_gives_no_wrong_claim(solve) -> None:  # type: ignore[no-untyped
         best = enumerated(instance).makespan_ns
         if best is not None:
             assert (progress.lower_bound_ns or 0) <= best
+
+
+def test_time_used_up_by_building_is_a_limit_and_no_error() -> None:
+    instance = next(i for i in instances(0, 40) if len(i.lifetimes.candidates) >= 3)
+    model = ScheduleFormulation(instance, longest_makespan_ns(instance))
+    rows = [row for row in model.rows if row.coefficients]
+    answer = cpsat_schedule._solve(EXACT, model, rows, -0.01)
+    assert (answer.status, answer.native_status) == ("limit", "UNKNOWN")
 
 
 def test_exact_beyond_the_coarse_units() -> None:

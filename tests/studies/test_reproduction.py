@@ -160,7 +160,7 @@ def optima() -> pd.DataFrame:
 
 def test_the_optima_are_those_of_every_close_setting(study, rows, optima) -> None:
     numbers = study["optimum"].numbered()
-    near = study["closeness"].close(rows, 1.0)
+    near = study["closeness"].close(rows, study["optimum"].stored_points())
     asked = {numbers[study["closeness"].setting_of(row).question()] for _, row in near.iterrows()}
     models = study["settings"].MODELS
     assert set(zip(optima["question"], optima["model"], strict=True)) == {
@@ -206,7 +206,7 @@ def test_the_page_is_made_from_the_stored_results(study, tmp_path: Path) -> None
     assert (tmp_path / "report.md").read_text() == (STUDY / "report.md").read_text(), (
         "the page is old; run studies/reproduction/page.py --write-text"
     )
-    assert (tmp_path / "headroom.csv").read_text() == (RESULTS / "headroom.csv").read_text()
+    assert study["page"].headroom_csv() == (RESULTS / "headroom.csv").read_text()
     for table in study["tables"].make_tables():
         assert (tmp_path / f"{table.name}.csv").read_text() == study["house"].csv_text(table)
     for name in ("error-map", "headroom"):
@@ -229,7 +229,19 @@ def test_the_numbers_of_the_page_are_those_of_the_stored_rows() -> None:
     assert f"{(worst <= 0.5).sum()} come within 0.5 points" in text
     assert f"{(worst <= 1.0).sum()} within 1.0" in text
     assert "{" not in text
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert f"tries {len(grid)} settings" in readme
+    assert f"{(worst <= 1.0).sum()} of them come within a point" in readme
+    assert f"{(worst <= 0.5).sum()} within half a point" in readme
+    assert set(grid[worst <= 1.0]["reading"]) == {"timeline"}
     aggregate = worst[grid["reading"] == "aggregate"]
     assert re.search(rf"nearest \w+ {aggregate.min():.2f} points", text)
     machine = json.loads((RESULTS / "machine.json").read_text(encoding="utf-8"))
     assert not set(machine) & {"host", "hostname", "platform"}
+
+
+def test_the_gap_that_the_readme_tells(study, rows) -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    optima = study["tables"].against_optimum(rows)
+    largest = optima[optima["worst"] <= 0.5]["gap"].max()
+    assert f"the rule is at most {largest:.2f} % above the proved bound" in readme

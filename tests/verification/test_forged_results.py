@@ -30,8 +30,7 @@ def forged(result: so.Result, /, **changes: Any) -> so.Result:
 def is_refused(question: so.Instance, result: so.Result, /, **changes: Any) -> bool:
     try:
         so.verify(question, forged(result, **changes))
-    except (so.CheckError, so.InputError, ValueError) as error:  # pydantic's is a ValueError
-        assert len(str(error)) < 3000
+    except (so.CheckError, so.InputError, ValueError):  # pydantic's is a ValueError
         return True
     return False
 

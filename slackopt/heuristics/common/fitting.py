@@ -93,9 +93,8 @@ class Fitting:
             if RECOMPUTE in found
         }
 
-    @property
     def is_over(self) -> bool:
-        """Whether the evaluations or the time are used up."""
+        """Return whether the evaluations or the time are used up."""
         late = self.deadline is not None and time.monotonic() >= self.deadline
         return late or self.evaluations >= self.max_evaluations
 
@@ -154,7 +153,7 @@ class Fitting:
         for step in range(max_steps):
             if state.makespan_ns is not None and not state.late_ns:
                 return current, state.makespan_ns
-            if self.is_over:
+            if self.is_over():
                 return None
             moves = [
                 move for move in self._moves(current, state) if forbidden.get(move[0][0], -1) < step
@@ -163,6 +162,8 @@ class Fitting:
                 moves = self._rng.sample(moves, _MOST_MOVES)
             best: tuple[float, Move, Fit] | None = None
             for move in moves:
+                if self.is_over():
+                    break
                 trial = list(current)
                 for t, code in move:
                     trial[t] = code

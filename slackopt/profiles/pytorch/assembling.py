@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 
 import torch
 
-from slackopt.errors import InputError
+from slackopt.errors import InputError, MendedWarning
 from slackopt.graph import Op, Tensor
 from slackopt.profiles.builder import GRADIENT
 from slackopt.profiles.pytorch.naming import Names, layer_of, op_name
-from slackopt.profiles.pytorch.overwriting import find_overwriting, merge_overwriting
+from slackopt.profiles.pytorch.overwriting import find_overwriting, is_norm, merge_overwriting
 from slackopt.profiles.pytorch.settings import TraceSettings
 from slackopt.profiles.pytorch.storages import Step, Storage, TracedOp, read_step
 from slackopt.profiles.pytorch.timing import Clock
 from slackopt.profiles.pytorch.tracing import Trace
 
 _MASK_DTYPES = (torch.bool, torch.uint8)
+_ACCUMULATION = "/accumulate.backward"
 
 
 @dataclass(frozen=True)
@@ -32,12 +34,15 @@ class Assembled:
         those that add up gradients of micro-batches.
     tensor_of
         Name of the tensor of each storage that is one.
+    unknown_workspaces
+        Ops with an output that a backward op reads and whose size a trace can't tell: 0 bytes.
     """
 
     ops: tuple[Op, ...]
     tensors: tuple[Tensor, ...]
     step: Step
     tensor_of: dict[int, str]
+    unknown_workspaces: tuple[str, ...]
 
 
 def assemble(trace: Trace, settings: TraceSettings, clock: Clock) -> Assembled:
@@ -102,7 +107,33 @@ def assemble(trace: Trace, settings: TraceSettings, clock: Clock) -> Assembled:
     kept = tuple(tensor for tensor in tensors.values() if tensor.name in used)
     if not ops:
         raise InputError("the step has no op that makes a tensor")
-    return Assembled(tuple(ops), kept, step, tensor_of)
+    return Assembled(tuple(ops), kept, step, tensor_of, _unknown_workspaces(step, ops))
+
+
+def _unknown_workspaces(step: Step, ops: list[Op]) -> tuple[str, ...]:
+    """Name the ops whose workspace, kept for the backward pass, has no size under fake tensors.
+
+    Recurrent layers are such ops. A batch norm's reserve is empty in truth, outside of cuDNN.
+    """
+    read = {s for op in step.ops if op.phase == "backward" for s in op.reads}
+    found = []
+    for record, op in zip((op for op in ops if not _adds_up(op)), step.ops, strict=True):
+        empty = [s for s in op.makes if s in read and step.storages[s].size_bytes == 0]
+        if op.phase == "forward" and empty and not is_norm(op):
+            found.append(record.name)
+    if found:
+        more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+        warnings.warn(
+            f"op {found[0]}{more}: what it keeps for the backward pass besides its outputs has no "
+            "size in a trace and counts as 0 bytes; the memory of the graph is too small by it",
+            MendedWarning,
+            stacklevel=2,
+        )
+    return tuple(found)
+
+
+def _adds_up(op: Op) -> bool:
+    return op.name.endswith(_ACCUMULATION)
 
 
 def _final_gradients(step: Step) -> set[int]:
@@ -149,7 +180,7 @@ def _accumulation(parameter: str, gradient: str, duration_ns: int, trace: Trace)
     """Add a micro-batch's gradient of a parameter to the sum, which is outside the budget."""
     module = parameter.rpartition(".")[0]
     return Op(
-        name=f"{parameter}/accumulate.backward",
+        name=f"{parameter}{_ACCUMULATION}",
         phase="backward",
         duration_ns=duration_ns,
         inputs=(gradient,),

@@ -11,11 +11,14 @@ from slackopt.graph import Graph
 from slackopt.profiles.accelerators import Dtype, get_accelerator
 from slackopt.profiles.builder import SWAP_THRESHOLD_BYTES
 from slackopt.profiles.pytorch.requirement import require
-from slackopt.profiles.pytorch.settings import Attention, Kernels, TraceSettings
+from slackopt.profiles.pytorch.settings import Attention, Autocast, Kernels, TraceSettings
 from slackopt.profiles.pytorch.workload import Workload
 
 if TYPE_CHECKING:
     import torch
+
+    from slackopt.profiles.pytorch.assembling import Assembled
+    from slackopt.profiles.pytorch.tracing import Trace
 
 _VERSIONS = ("torch", "transformers", "torchvision", "timm")
 
@@ -30,6 +33,7 @@ def from_torch(
     measure: bool = False,
     repeats: int = 5,
     dtype: Dtype | None = None,
+    autocast: Autocast | None = None,
     attention: Attention = "flash",
     dropout: bool = True,
     micro_batches: int = 1,
@@ -66,6 +70,10 @@ def from_torch(
     dtype
         ``bf16``, ``fp16`` or ``fp32``: cast floating-point parameters, buffers and inputs.
         None takes them as they are.
+    autocast
+        ``bf16`` or ``fp16``: forward pass and loss run under ``torch.autocast``, with the casts of
+        the accelerator, on parameters in fp32. Regions of ``torch.autocast("cuda")`` that the model
+        enters by itself are traced as a CUDA device would run them, in any case.
     attention
         ``flash``: `scaled_dot_product_attention` is the fused op that a GPU would run; ``eager``:
         scores, softmax, dropout and context are ops of their own.
@@ -128,6 +136,7 @@ def from_torch(
         kernels = "cpu" if chip.name == "cpu" else "cuda"
     settings = TraceSettings(
         dtype=dtype,
+        autocast=autocast,
         attention=attention,
         dropout=dropout,
         micro_batches=micro_batches,
@@ -151,6 +160,7 @@ def from_torch(
             },
             "settings": {
                 "dtype": dtype,
+                "autocast": autocast,
                 "attention": attention,
                 "dropout": dropout,
                 "micro_batches": micro_batches,
@@ -158,10 +168,21 @@ def from_torch(
                 "min_swap_bytes": min_swap_bytes,
                 "kernels": kernels,
             },
+            **_found(traced, made),
             **clock.record(),
             "versions": _versions(),
         },
     )
+
+
+def _found(traced: Trace, made: Assembled) -> dict[str, Any]:
+    """Return what a reader of the graph should know of the model, where there is any of it."""
+    found = {
+        "autocast_entered": list(traced.autocast_entered),
+        "checkpointed": list(traced.checkpointed),
+        "unknown_workspaces": list(made.unknown_workspaces),
+    }
+    return {key: value for key, value in found.items() if value}
 
 
 def _versions() -> dict[str, str]:

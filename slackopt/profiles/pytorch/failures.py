@@ -41,6 +41,11 @@ def explain(error: Exception, model: torch.nn.Module, marker: Marker) -> InputEr
                 "it before the step and pass it as an input"
             )
         if isinstance(cause, fake_tensor.DynamicOutputShapeException):
+            if _pads_sparsely(model):
+                return InputError(
+                    f"{where}: the size of the sparse gradient of an embedding with padding_idx "
+                    "depends on data: use sparse=False"
+                )
             return InputError(
                 f"{where}: the shape of what op {_op(cause.func)} returns depends on data: use an "
                 "op of fixed shape (torch.where or a mask instead of nonzero or boolean indexing)"
@@ -75,6 +80,14 @@ def _causes(error: BaseException | None) -> list[BaseException]:
         found.append(error)
         error = error.__cause__ or error.__context__
     return found
+
+
+def _pads_sparsely(model: torch.nn.Module) -> bool:
+    embeddings = (torch.nn.Embedding, torch.nn.EmbeddingBag)
+    return any(
+        isinstance(module, embeddings) and module.sparse and module.padding_idx is not None
+        for module in model.modules()
+    )
 
 
 def _op(func: object) -> str:

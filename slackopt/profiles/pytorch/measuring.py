@@ -98,7 +98,11 @@ class MeasuringClock:
             args, kwargs = self._real(values((node.args, node.kwargs)), limit)
             with torch.no_grad():
                 return self._median(lambda: node.target(*args, **kwargs))
-        except (RuntimeError, IndexError) as error:  # NotImplementedError is a RuntimeError
+        except (
+            RuntimeError,
+            IndexError,
+            TypeError,
+        ) as error:
             line = str(error).strip().partition("\n")[0]
             raise InputError(
                 f"op {node.target} can't be measured on this {self.device.type} device: {line}; "

@@ -11,7 +11,7 @@ from slackopt.profiles.accelerators import Dtype, get_accelerator
 from slackopt.profiles.pytorch.entry import from_torch
 from slackopt.profiles.pytorch.reference import REFERENCE_MODELS
 from slackopt.profiles.pytorch.requirement import require
-from slackopt.profiles.pytorch.settings import MAX_MICRO_BATCHES, Attention, whole_number
+from slackopt.profiles.pytorch.settings import MAX_MICRO_BATCHES, Attention, Autocast, whole_number
 from slackopt.profiles.pytorch.workload import Workload
 
 _DEFAULT_DTYPES: tuple[Dtype, ...] = ("bf16", "fp16", "fp32")
@@ -35,6 +35,7 @@ def torch_model(
     micro_batches: int = 1,
     attention: Attention = "flash",
     dtype: Dtype | None = None,
+    autocast: Autocast | None = None,
     accelerator: str = "a100",
     measure: bool = False,
     graph_name: str | None = None,
@@ -55,9 +56,10 @@ def torch_model(
         Fields of the config (``hf:``), parameters of the constructor or of the function.
     micro_batches
         Equal parts into which the batch is cut; the graph is of one part.
-    attention, dtype, accelerator, measure, **options
-        As `from_torch` has them. By name, the format is bf16 by default, or the best that the
-        accelerator has, and fp32 when measuring on a CPU; models from files are taken as they are.
+    attention, dtype, autocast, accelerator, measure, **options
+        As `from_torch` has them. By name and without autocast, the format is bf16 by default, or
+        the best that the accelerator has, and fp32 when measuring on a CPU; models from files are
+        taken as they are.
     graph_name
         Name of the graph; made of the model's by default.
 
@@ -82,7 +84,7 @@ def torch_model(
         overrides=dict(overrides or {}),
         attention=attention,
     )
-    if dtype is None and source != "file":
+    if dtype is None and autocast is None and source != "file":
         dtype = _default_dtype(accelerator, measure)
     from slackopt.profiles.pytorch.huggingface import quiet
 
@@ -92,6 +94,7 @@ def torch_model(
             micro_batches=parts,
             attention=attention,
             dtype=dtype,
+            autocast=autocast,
             accelerator=accelerator,
             measure=measure,
             name=graph_name,

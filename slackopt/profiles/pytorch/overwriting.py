@@ -86,7 +86,7 @@ def find_overwriting(step: Step) -> Overwriting:
     blocked: set[int] = set()
     for k, op in enumerate(step.ops):
         for s in op.overwrites:
-            if not (step.storages[s].role == "static" and _is_norm(op)):
+            if not (step.storages[s].role == "static" and is_norm(op)):
                 last_write[s] = k
                 blocked.add(k)
     for k, op in enumerate(step.ops):
@@ -96,5 +96,6 @@ def find_overwriting(step: Step) -> Overwriting:
     return Overwriting(frozenset(blocked), frozenset(pinned))
 
 
-def _is_norm(op: TracedOp) -> bool:
+def is_norm(op: TracedOp) -> bool:
+    """Whether an op is a batch norm."""
     return any(_BATCH_NORM in schema_name(node) for node in op.nodes)

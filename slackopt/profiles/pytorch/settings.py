@@ -12,6 +12,7 @@ from slackopt.records import MAX_BYTES
 
 Attention = Literal["flash", "eager"]
 Kernels = Literal["cuda", "cpu"]
+Autocast = Literal["bf16", "fp16"]
 
 MAX_MICRO_BATCHES = 10**6
 
@@ -28,6 +29,8 @@ class TraceSettings:
     dtype
         Number format that floating-point parameters, buffers and inputs are cast to; None leaves
         them as they are.
+    autocast
+        Format of automatic mixed precision for forward pass and loss; None for none.
     attention
         ``flash``: one fused op; ``eager``: scores, softmax, dropout, context.
     dropout
@@ -43,6 +46,7 @@ class TraceSettings:
     """
 
     dtype: Dtype | None = None
+    autocast: Autocast | None = None
     attention: Attention = "flash"
     dropout: bool = True
     micro_batches: int = 1
@@ -54,6 +58,13 @@ class TraceSettings:
         """Refuse values that mean nothing."""
         if self.dtype is not None:
             one_of("dtype", self.dtype, get_args(Dtype))
+        if self.autocast is not None:
+            one_of("autocast", self.autocast, get_args(Autocast))
+            if self.dtype not in (None, "fp32"):
+                raise InputError(
+                    f"autocast {self.autocast} with dtype {self.dtype}: autocast is for parameters "
+                    "in fp32; leave one of the two out"
+                )
         one_of("attention", self.attention, get_args(Attention))
         whole_number("micro_batches", self.micro_batches, 1, MAX_MICRO_BATCHES)
         whole_number("min_swap_bytes", self.min_swap_bytes, 0, MAX_BYTES)

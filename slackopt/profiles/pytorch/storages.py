@@ -146,7 +146,8 @@ def read_step(trace: Trace) -> Step:
             _, *grads = node.args[0]
             for name, grad in zip(trace.parameter_names, grads, strict=True):
                 if grad is not None:
-                    step.gradients[name] = step.position(tensors_of(grad, trace)[0])
+                    # The values of a sparse gradient stand behind its indices.
+                    step.gradients[name] = step.position(tensors_of(grad, trace)[-1])
     return step
 
 

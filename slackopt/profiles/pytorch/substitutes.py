@@ -20,6 +20,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch.overrides import TorchFunctionMode
 
+from slackopt.profiles.pytorch.autocasting import cast_low
 from slackopt.profiles.pytorch.settings import TraceSettings
 
 _FLASH_DTYPES = (torch.float16, torch.bfloat16)
@@ -91,6 +92,9 @@ class Substitutes(TorchFunctionMode):
             return _ATTENTION(
                 query, key, value, attn_mask, p, is_causal, scale=scale, enable_gqa=enable_gqa
             )
+        # Fused attention is in the 16-bit list of autocast; the kernels below are not.
+        query, key, value, attn_mask = cast_low(query, key, value, attn_mask)
+        assert query is not None and key is not None and value is not None  # noqa: PT018, S101
         width = query.size(-1)
         if scale is None:
             scale = 1.0 / math.sqrt(width)

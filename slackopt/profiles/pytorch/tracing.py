@@ -13,9 +13,12 @@ from torch.utils import _pytree as pytree
 
 from slackopt.errors import InputError
 from slackopt.profiles.pytorch import fakes
+from slackopt.profiles.pytorch.autocasting import Autocasting
+from slackopt.profiles.pytorch.checkpointing import Checkpoints
 from slackopt.profiles.pytorch.failures import explain
 from slackopt.profiles.pytorch.marking import Mark, Marker
 from slackopt.profiles.pytorch.settings import TraceSettings
+from slackopt.profiles.pytorch.sparse import split_sparse
 from slackopt.profiles.pytorch.substitutes import Substitutes
 from slackopt.profiles.pytorch.workload import Workload
 
@@ -43,6 +46,10 @@ class Trace:
         Name of the model's class.
     parameter_count, parameter_bytes
         Size of the parameters, a tied one counted once.
+    autocast_entered
+        Formats of the regions of autocast for CUDA that the model entered by itself.
+    checkpointed
+        Modules that checkpoint their activations.
     """
 
     graph_module: torch.fx.GraphModule
@@ -54,6 +61,8 @@ class Trace:
     model_class: str
     parameter_count: int
     parameter_bytes: int
+    autocast_entered: tuple[str, ...]
+    checkpointed: tuple[str, ...]
 
 
 def trace(workload: Workload, settings: TraceSettings) -> Trace:
@@ -83,26 +92,32 @@ def trace(workload: Workload, settings: TraceSettings) -> Trace:
         )
     marker = Marker(model)
     substitutes = Substitutes(settings)
+    autocasting = Autocasting(settings, state[next(iter(parameters))].device.type)
+    checkpoints = Checkpoints(model, marker)
 
     def step(
         state: dict[str, torch.Tensor], inputs: Any, targets: Any
     ) -> tuple[torch.Tensor, list[torch.Tensor | None]]:
         with marker.active(), substitutes.active():
             args, kwargs = _arguments(inputs)
-            output = torch.func.functional_call(model, state, args, kwargs)
-            loss = _loss(workload, output, targets)
+            with autocasting.region():
+                output = torch.func.functional_call(model, state, args, kwargs)
+                loss = _loss(workload, output, targets)
             marker.begin_backward()
             wanted = [state[name] for name in parameters]
             return loss, list(torch.autograd.grad(loss, wanted, allow_unused=True))
 
     onednn = _onednn(settings.kernels == "cpu")
-    with _training(model), torch.enable_grad(), onednn, mode:
+    watched = (autocasting.active(), checkpoints.active())
+    with _training(model), torch.enable_grad(), onednn, watched[0], watched[1], mode:
         try:
             graph_module = make_fx(step)(state, inputs, targets)
         except InputError:
             raise
         except Exception as error:
             raise explain(error, model, marker) from error
+    checkpoints.warn()
+    split_sparse(graph_module, marker, type(model).__name__)
     counted = [state[name] for name in dict(model.named_parameters())]
     return Trace(
         graph_module=graph_module,
@@ -116,6 +131,8 @@ def trace(workload: Workload, settings: TraceSettings) -> Trace:
         model_class=type(model).__name__,
         parameter_count=sum(p.numel() for p in counted),
         parameter_bytes=sum(p.numel() * p.element_size() for p in counted),
+        autocast_entered=tuple(sorted(autocasting.entered)),
+        checkpointed=tuple(checkpoints.paths),
     )
 
 

@@ -115,6 +115,10 @@ def read_kineto(path: str) -> KinetoTrace:
         phase, category = event.text("ph"), event.text("cat", default="")
         if category in _OLD:
             raise event.wrong("cat", f"is {category!r}, now 'cpu_op' or 'kernel': {_TOO_OLD}")
+        if phase in ("B", "E") and category in (*_HOST, *_DEVICE):
+            raise event.wrong(
+                "ph", f"is {phase!r}: calls in two events are not read, only 'X' with 'dur'"
+            )
         if phase == "X" and category in _HOST:
             trace.calls.append(_host_call(event, i, texts, annotation=category != "cpu_op"))
         elif phase == "X" and category in _DEVICE:

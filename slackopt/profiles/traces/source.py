@@ -25,6 +25,7 @@ MAX_DEPTH = 10_000
 """Deepest nesting of brackets in JSON: the parser's time grows with the square of it."""
 
 _CHUNK = 2**16
+_MAX_DETAIL = 200
 _DEPTH_STEP = 2**13
 _GZIP = b"\x1f\x8b"
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")
@@ -272,12 +273,20 @@ def _readable(path: str) -> Iterator[None]:
     except EOFError:
         raise InputError(f"{path}: the gzip stream is truncated; copy or record it again") from None
     except (gzip.BadGzipFile, zlib.error) as error:
-        raise InputError(f"{path}: damaged gzip file: {error}") from None
+        raise InputError(f"{path}: damaged gzip file: {_short(error)}") from None
     except (zipfile.BadZipFile, NotImplementedError) as error:
-        raise InputError(f"{path}: damaged zip archive, or of a kind not read: {error}") from None
+        raise InputError(
+            f"{path}: damaged zip archive, or of a kind not read: {_short(error)}"
+        ) from None
     except RuntimeError as error:  # zipfile's answer to a password
-        raise InputError(f"{path}: the zip archive can't be read: {error}") from None
+        raise InputError(f"{path}: the zip archive can't be read: {_short(error)}") from None
     except tarfile.TarError as error:
-        raise InputError(f"{path}: damaged or truncated tar archive: {error}") from None
+        raise InputError(f"{path}: damaged or truncated tar archive: {_short(error)}") from None
     except OSError as error:
         raise InputError(f"{path}: can't be read: {error.strerror or error}") from None
+
+
+def _short(error: Exception) -> str:
+    """Return what an error says, in one short line: it may quote names within an archive."""
+    text = " ".join(str(error).split())
+    return text if len(text) <= _MAX_DETAIL else f"{text[:_MAX_DETAIL]}..."

@@ -67,6 +67,10 @@ def test_archives_that_are_refused(tmp_path: Path) -> None:
     broken = bytearray(whole)
     broken[60:200] = bytes(140)
     assert "damaged" in refusal(tmp_path, bytes(broken))
+    # Found by the fuzzer: the archive's own error quotes both names, however long.
+    renamed = zipped(("a" * 3000, PROFILE)).replace(b"a" * 3000, b"\n" * 3000, 1)
+    assert len(refusal(tmp_path, renamed)) < 500
+    assert "\n" not in refusal(tmp_path, renamed)
     locked = bytearray(whole)
     for signature, flags in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
         locked[locked.index(signature) + flags] |= 1

@@ -344,6 +344,7 @@ PROFILES: dict[str, tuple[str, Any, list[str]]] = {
     "a time of text": ("dur", "1", ["field 'dur' must be a number"]),
     "a time of hours": ("dur", 1e13, ["field 'dur' is longer than an hour"]),
     "a huge time": ("dur", 1e300, ["field 'dur' must be a finite number"]),
+    "a call in two events": ("ph", "B", ["field 'ph' is 'B': calls in two events"]),
     "no time": ("dur", ..., ["field 'dur' is missing"]),
     "no start": ("ts", ..., ["field 'ts' is missing"]),
     "a negative start": ("ts", -5, ["field 'ts' must be at least 0"]),
