@@ -11,8 +11,7 @@ from slackopt.errors import InputError, SlackoptError
 from slackopt.instance import Instance
 from slackopt.published import published_ratio
 from slackopt.result import Result
-from slackopt.solve import methods as known_methods
-from slackopt.solve import solve
+from slackopt.solve import method_names, solve
 from slackopt.solvers.options import SolveOptions
 
 OnStart = Callable[[Instance, str], None]
@@ -123,7 +122,7 @@ def compare(
 
 def check_methods(methods: Sequence[str]) -> None:
     """Raise `InputError` for an unknown method, one named twice, or none at all."""
-    known = [method.name for method in known_methods()]
+    known = method_names()
     choices = f"choose from: {', '.join(known)}"
     if not methods:
         raise InputError(f"no method is named; {choices}")

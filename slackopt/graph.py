@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import networkx as nx
 from pydantic import Field, model_validator
 
 from slackopt.errors import InputError
 from slackopt.lifetimes import Lifetimes
 from slackopt.records import SCHEMA_VERSION, DurationNs, Name, OptionalBytes, Record, SizeBytes
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 Phase = Literal["forward", "backward"]
 
@@ -153,6 +155,8 @@ class Graph(Record):
 
 
 def _digraph(ops: tuple[Op, ...], tensors: tuple[Tensor, ...]) -> nx.DiGraph[tuple[str, str]]:
+    import networkx as nx  # here, since it takes long to import
+
     graph: nx.DiGraph[tuple[str, str]] = nx.DiGraph()
     for tensor in tensors:
         graph.add_node(("tensor", tensor.name), record=tensor)
@@ -232,6 +236,8 @@ def _duplicates(field: str, names: list[str]) -> Iterator[str]:
 
 
 def _cycle(graph: Graph) -> Iterator[str]:
+    import networkx as nx
+
     try:
         edges = nx.find_cycle(_digraph(graph.ops, graph.tensors))
     except nx.NetworkXNoCycle:

@@ -116,6 +116,16 @@ class Progress:
         limit = self.seconds + self.seconds_left
         return self.seconds_left <= min(LEAST_S, 0.1 * limit)
 
+    def reason(self) -> StoppedBy:
+        """Return why a method that ends now has stopped."""
+        if self.conflict:
+            return "error"
+        if self.infeasible or self.gap == 0:
+            return "proof"
+        if self.is_done():
+            return "gap"
+        return "time" if self.is_out_of_time() else "exhausted"
+
     @contextlib.contextmanager
     def share(self, fraction: float) -> Iterator[None]:
         """Move the deadline so that a step gets `fraction` of the time left."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 from slackopt.clock import OutOfTimeError
@@ -23,15 +24,7 @@ from slackopt.instance import Instance
 from slackopt.plan import Plan
 from slackopt.progress import OnMove, OnState, Progress
 from slackopt.result import Result, StoppedBy
-from slackopt.solvers.bound import solve_bound
-from slackopt.solvers.cpsat import solve_cpsat
-from slackopt.solvers.cpsat_schedule import solve_cpsat_schedule
-from slackopt.solvers.enumerate import solve_by_enumeration
-from slackopt.solvers.exact import solve_exact
-from slackopt.solvers.milp import solve_milp
-from slackopt.solvers.milp_schedule import solve_milp_schedule
 from slackopt.solvers.options import SolveOptions
-from slackopt.solvers.stages import reason
 
 
 @dataclass(frozen=True)
@@ -53,20 +46,35 @@ class Method:
     summary: str
 
 
-_EXACT: dict[str, Callable[[Instance, Progress, SolveOptions], StoppedBy]] = {
-    "exact": solve_exact,
-    "milp": solve_milp,
-    "cpsat": solve_cpsat,
-    "bound": solve_bound,
-    "milp-schedule": solve_milp_schedule,
-    "cpsat-schedule": solve_cpsat_schedule,
-    "enumerate": solve_by_enumeration,
+_EXACT = {
+    "exact": ("slackopt.solvers.exact", "solve_exact"),
+    "milp": ("slackopt.solvers.milp", "solve_milp"),
+    "cpsat": ("slackopt.solvers.cpsat", "solve_cpsat"),
+    "bound": ("slackopt.solvers.bound", "solve_bound"),
+    "milp-schedule": ("slackopt.solvers.milp_schedule", "solve_milp_schedule"),
+    "cpsat-schedule": ("slackopt.solvers.cpsat_schedule", "solve_cpsat_schedule"),
+    "enumerate": ("slackopt.solvers.enumerate", "solve_by_enumeration"),
 }
+"""Method -> module, and function: imported when it is run, for OR-Tools and
+HiGHS take most of a second."""
+
+_Solve = Callable[[Instance, Progress, SolveOptions], StoppedBy]
+
+
+def _exact_method(name: str) -> _Solve:
+    module, function = _EXACT[name]
+    found: _Solve = getattr(import_module(module), function)
+    return found
+
+
+def method_names() -> tuple[str, ...]:
+    """List the names of all methods, in the order of `methods`."""
+    return (*_EXACT, *sorted(heuristics()))
 
 
 def methods() -> tuple[Method, ...]:
     """List all methods: exact ones, then heuristics by name."""
-    exact = [Method(name, "exact", _first_line(run)) for name, run in _EXACT.items()]
+    exact = [Method(name, "exact", _first_line(_exact_method(name))) for name in _EXACT]
     rules = [
         Method(name, "heuristic", _first_line(rule)) for name, rule in sorted(heuristics().items())
     ]
@@ -145,7 +153,7 @@ def solve(
     )
     rules = heuristics()
     if method not in _EXACT and method not in rules:
-        known = ", ".join(m.name for m in methods())
+        known = ", ".join(method_names())
         raise InputError(f"method {method!r} is unknown; choose one of: {known}")
     if method in rules:
         check_options(method, rules[method], options)
@@ -172,11 +180,11 @@ def solve(
                 raise InputError(f"method {method!r} has no option {sorted(options)[0]!r}")
             progress.offer_bound(instance.ideal_ns, "ideal step")
             with limited_time(progress.deadline):
-                stopped_by = _EXACT[method](instance, progress, settings)
+                stopped_by = _exact_method(method)(instance, progress, settings)
         else:
             stopped_by = _run_rule(rules[method], instance, progress, settings, options)
     except OutOfTimeError:
-        stopped_by = reason(progress)
+        stopped_by = progress.reason()
     except SolverError as error:
         stopped_by = "error"
         progress.note(told(error))

@@ -262,4 +262,6 @@ EXACT: dict[str, Any] = {
     "bad-solver": fail,
 }
 # `slackopt.solve` is the function; the module of that name is found here.
-sys.modules["slackopt.solve"]._EXACT.update(EXACT)  # type: ignore[attr-defined]
+sys.modules["slackopt.solve"]._EXACT.update(  # type: ignore[attr-defined]
+    {name: (__name__, run.__name__) for name, run in EXACT.items()}
+)

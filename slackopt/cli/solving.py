@@ -16,7 +16,6 @@ from slackopt.errors import InfeasibleError, NothingFoundError, SolverError
 from slackopt.files import read_instance, write_record
 from slackopt.result import Result
 from slackopt.solve import solve as run_method
-from slackopt.solvers.export import export_model
 
 EXIT_CODES = {
     "optimal": 0,
@@ -65,6 +64,8 @@ def solve(
     check_output(export, instance)
     question = read_instance(instance)
     if export is not None:
+        from slackopt.solvers.export import export_model  # brings OR-Tools and HiGHS
+
         export_model(question, export)
         say(f"model written to {export}")
     with one_run(question, method) as on_move:

@@ -24,8 +24,6 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 
-from ortools.sat.python import cp_model
-
 from slackopt.clock import OutOfTimeError, seconds_left
 from slackopt.errors import InputError
 from slackopt.heuristics.common.idle import MemoryProfile, activations
@@ -143,6 +141,8 @@ def solve_knapsack(
     kinds: dict[tuple[int, int], list[int]] = {}
     for i, kind in enumerate(zip(weights, values, strict=True)):
         kinds.setdefault(kind, []).append(i)
+    from ortools.sat.python import cp_model  # takes most of a second, and few runs need it
+
     model = cp_model.CpModel()
     taken = [model.new_int_var(0, len(items), "") for items in kinds.values()]
     model.add(cp_model.LinearExpr.weighted_sum(taken, [w for w, _ in kinds]) <= room)

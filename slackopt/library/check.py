@@ -22,7 +22,6 @@ from slackopt.library.records import (
 from slackopt.library.store import read_claim
 from slackopt.plan import Plan
 from slackopt.simulation import check_timeline, simulate
-from slackopt.solvers.window_lp import WindowLp
 
 RAISE_FROM = 1e-6
 """A fresh bound counts as better from this relative excess on: below it is a solver's rounding."""
@@ -214,6 +213,8 @@ class _Checks:
                 self._fail(f"the history has a {step.what} of {new} after {old}, no improvement")
 
     def _fresh(self) -> None:
+        from slackopt.solvers.window_lp import WindowLp  # brings HiGHS
+
         begun = time.monotonic()
         lp = WindowLp(self._formulation())
         fresh = lp.solve(deadline=begun + self.work.lp_limit_s)

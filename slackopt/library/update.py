@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from slackopt.analysis.reading import read_run_summaries
 from slackopt.batch.summary import RunSummary
 from slackopt.environment import package_version
 from slackopt.errors import InputError, SlackoptError
@@ -105,6 +104,8 @@ def update_best(
     report = UpdateReport()
     by = by or f"slackopt {package_version('slackopt') or 'unknown'}"
     bad: list[InputError] = []
+    from slackopt.analysis.reading import read_run_summaries  # pandas takes long to import
+
     runs = read_run_summaries(batch, on_bad=bad.append)
     report.skipped = [" ".join(str(error).split()) for error in bad]
     wanted: dict[str, list[RunFacts]] = {}

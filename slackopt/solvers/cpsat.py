@@ -27,7 +27,6 @@ from slackopt.solvers.stages import (
     ScheduleTry,
     WindowStart,
     polish,
-    reason,
     round_window_lp,
     start_window,
 )
@@ -45,7 +44,7 @@ def solve_cpsat(instance: Instance, progress: Progress, options: SolveOptions) -
     started = start_window(instance, progress, options)
     if started is None:
         schedule.run(1.0)
-        return reason(progress)
+        return progress.reason()
     rows = started.model_rows()
     begun = time.monotonic()
     if ROUND_THE_LP and not progress.is_done():
@@ -59,7 +58,7 @@ def solve_cpsat(instance: Instance, progress: Progress, options: SolveOptions) -
     polish(progress, evaluator, options, turn=1)
     schedule.run(1.0)
     progress.facts["solve_s"] = time.monotonic() - begun
-    return reason(progress)
+    return progress.reason()
 
 
 def run_cpsat_loop(

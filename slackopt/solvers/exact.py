@@ -20,7 +20,7 @@ from slackopt.solvers.cpsat_schedule import solve_cpsat_schedule
 from slackopt.solvers.milp import run_milp_loop
 from slackopt.solvers.options import SolveOptions
 from slackopt.solvers.pulp_model import PulpModel, check_solver
-from slackopt.solvers.stages import ScheduleTry, polish, reason, round_window_lp, start_window
+from slackopt.solvers.stages import ScheduleTry, polish, round_window_lp, start_window
 from slackopt.solvers.tie_break import tie_break
 
 LEAST_S = 1.0
@@ -38,7 +38,7 @@ def solve_exact(instance: Instance, progress: Progress, options: SolveOptions) -
     if started is None:
         # The LP may have no point and no exact proof of that: the schedule model can tell.
         schedule.run(1.0)
-        return reason(progress)
+        return progress.reason()
     lp, rows = started.lp, started.model_rows()
     begun = time.monotonic()
     # A deterministic run shares work out, not time.
@@ -70,4 +70,4 @@ def solve_exact(instance: Instance, progress: Progress, options: SolveOptions) -
         run_cpsat_loop(started, rows, progress, evaluator, options, None, 0.2)
     polish(progress, evaluator, options, turn=3)
     progress.facts["solve_s"] = time.monotonic() - begun
-    return reason(progress)
+    return progress.reason()

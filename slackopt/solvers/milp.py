@@ -21,7 +21,6 @@ from slackopt.solvers.stages import (
     SEARCH_SHARE,
     ScheduleTry,
     polish,
-    reason,
     round_window_lp,
     start_window,
 )
@@ -38,7 +37,7 @@ def solve_milp(instance: Instance, progress: Progress, options: SolveOptions) ->
     started = start_window(instance, progress, options)
     if started is None:
         schedule.run(1.0)
-        return reason(progress)
+        return progress.reason()
     lp, rows = started.lp, started.model_rows()
     begun = time.monotonic()
     if not progress.is_done():
@@ -56,7 +55,7 @@ def solve_milp(instance: Instance, progress: Progress, options: SolveOptions) ->
     polish(progress, evaluator, options, turn=1)
     schedule.run(1.0)
     progress.facts["solve_s"] = time.monotonic() - begun
-    return reason(progress)
+    return progress.reason()
 
 
 def run_milp_loop(

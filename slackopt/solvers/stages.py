@@ -258,14 +258,3 @@ def _part(progress: Progress, share: float) -> float | None:
     if progress.deadline is None:
         return None
     return time.monotonic() + share * max(progress.seconds_left, 0.0)
-
-
-def reason(progress: Progress) -> StoppedBy:
-    """Return why a method that ends now has stopped."""
-    if progress.conflict:
-        return "error"
-    if progress.infeasible or progress.gap == 0:
-        return "proof"
-    if progress.is_done():
-        return "gap"
-    return "time" if progress.is_out_of_time() else "exhausted"

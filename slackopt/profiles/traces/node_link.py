@@ -10,8 +10,6 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-import networkx as nx
-
 from slackopt.errors import InputError
 from slackopt.graph import Graph, Op, Tensor
 from slackopt.profiles.traces.fields import Entry, shown
@@ -28,6 +26,8 @@ def write_node_link(graph: Graph) -> bytes:
 
     The list of edges is named ``edges``, as networkx 3.4 and newer do by default.
     """
+    import networkx as nx  # here, since it takes long to import
+
     digraph: nx.DiGraph[str] = nx.DiGraph(name=graph.name, provenance=dict(graph.provenance))
     for index, op in enumerate(graph.ops):
         fields = op.model_dump(include=set(_OP_FIELDS))
