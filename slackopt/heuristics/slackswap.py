@@ -36,6 +36,8 @@ from fractions import Fraction
 from random import Random
 from typing import Literal
 
+import numpy as np
+
 from slackopt.clock import check_time
 from slackopt.errors import InputError
 from slackopt.heuristics.common.idle import idle_ns, op_starts_ns
@@ -200,8 +202,9 @@ def _within_slack(instance: Instance, order: list[int], slack: Slack) -> list[in
     live = life.live_bytes
     peak = max(range(life.num_ops), key=live.__getitem__)
     # Slack of the stretch from op h to the peak (swap-outs), from the peak to op h (swap-ins).
-    out_slack = [starts[peak] - starts[h] for h in range(peak + 1)]
-    in_slack = [starts[h] - starts[peak] for h in range(peak, life.num_ops)]
+    kind = np.int64 if starts[-1] < 2**62 else object  # times of copies come on top
+    when = np.array(starts[:-1], dtype=kind)
+    out_slack, in_slack = when[peak] - when[: peak + 1], when[peak:] - when[peak]
     chosen = []
     for t in order:
         check_time()
@@ -209,12 +212,9 @@ def _within_slack(instance: Instance, order: list[int], slack: Slack) -> list[in
         if ready > peak or need <= peak:
             continue
         # A copy made at `ready` counts in every stretch that begins at or before it.
-        fits_out = all(out_ns[t] <= left for left in out_slack[: ready + 1])
-        fits_in = all(in_ns[t] <= left for left in in_slack[need - peak :])
-        if fits_out and fits_in:
-            for h in range(ready + 1):
-                out_slack[h] -= out_ns[t]
-            for i in range(need - peak, len(in_slack)):
-                in_slack[i] -= in_ns[t]
+        outs, ins = out_slack[: ready + 1], in_slack[need - peak :]
+        if out_ns[t] <= outs.min() and in_ns[t] <= ins.min():
+            outs -= out_ns[t]
+            ins -= in_ns[t]
             chosen.append(t)
     return chosen

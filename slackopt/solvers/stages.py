@@ -25,15 +25,16 @@ from slackopt.solvers.window_lp import LpBound, WindowLp
 
 STARTING_RULES = (
     "keep-all",
-    "slackswap-timeline",
-    "slackswap",
+    "swap-all",
     "recompute-all",
     "selective",
     "layer-checkpoint",
+    "slackswap-timeline",
+    "slackswap",
     "knapsack",
-    "swap-all",
 )
-"""Cheap rules: those that mostly swap, and those that only recompute, for slow links."""
+"""Cheap rules: those that mostly swap, and those that only recompute, for slow links. Those that
+price a single plan come first: on a large instance the others may be cut short."""
 
 SMALL_SCHEDULE = 3_000
 LARGE_SCHEDULE = 60_000
