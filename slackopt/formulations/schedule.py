@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from math import gcd
 
+from slackopt.clock import check_time
 from slackopt.formulations.coarsening import time_unit
 from slackopt.formulations.linear import Column, Row
 from slackopt.formulations.schedule_jobs import ScheduleJobs
@@ -140,6 +141,7 @@ class ScheduleFormulation:
         for j, positions in enumerate(jobs.rerun_positions):
             if not positions:
                 continue
+            check_time()
             yield Row(f"once[{j}]", {self.rerun[i]: 1 for i in positions}, 1)
             causes: dict[int, dict[int, int]] = {i: {} for i in positions}
             at_slot = {jobs.jobs[i].slot: i for i in positions}

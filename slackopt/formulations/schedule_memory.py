@@ -25,6 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from slackopt.clock import check_time
 from slackopt.formulations.linear import Row
 from slackopt.formulations.schedule_times import Moment, not_before
 from slackopt.lifetimes import ABSENT
@@ -59,6 +60,7 @@ class MemoryRows:
         for i in positions:
             if i in self._done:
                 continue
+            check_time()
             self._done.add(i)
             bytes_at, constant = self._residents(i)
             for side in ("start", "end") if self.model.swap else ("start",):

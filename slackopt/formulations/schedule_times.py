@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
+from slackopt.clock import check_time
 from slackopt.device import copy_ns
 from slackopt.formulations.linear import Row
 from slackopt.lifetimes import ABSENT
@@ -238,6 +239,7 @@ class ScheduleTimes:
         rows += [row for t in self.in_start for row in self._in_rows(t)]
         tensors = sorted(self.in_start)
         for i, a in enumerate(tensors):
+            check_time()
             for b in tensors[i + 1 :]:
                 rows += self._order_rows(a, b)
         return (row for row in rows if row is not None)

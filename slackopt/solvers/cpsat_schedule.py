@@ -8,6 +8,7 @@ from functools import partial
 
 from ortools.sat.python import cp_model
 
+from slackopt.clock import check_time
 from slackopt.environment import package_version
 from slackopt.formulations.coarsening import coarsen
 from slackopt.formulations.linear import Row
@@ -45,6 +46,7 @@ def _solve(
         upper = column.upper or 0
         variables.append(cp.new_int_var(0, upper // unit if j in times else upper, column.name))
     for row in rows:
+        check_time()
         coarse = coarsen(row, times, unit, LIMIT)
         cp.add(
             cp_model.LinearExpr.weighted_sum(

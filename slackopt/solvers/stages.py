@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -40,8 +41,8 @@ SMALL_SCHEDULE = 3_000
 LARGE_SCHEDULE = 60_000
 """Sizes of schedule models that are likely to end soon, and that are not worth a try any more."""
 
-TIGHT_RULE = "pressure"
-"""Takes longer and finds plans near the working set: for where those above find none."""
+TIGHT_RULES = ("chain", "pressure")
+"""They take longer and find plans near the working set: for where those above find none."""
 
 SEARCH_SHARE = 0.25
 """Share of the time left that `milp` and `cpsat` give to small moves before their models, and that
@@ -64,10 +65,10 @@ def offer_starting_plans(instance: Instance, progress: Progress, share: float = 
     """
     rules = heuristics()
     with progress.share(share), time_limit(progress.deadline):
-        for name in (*STARTING_RULES, TIGHT_RULE):
+        for name in (*STARTING_RULES, *TIGHT_RULES):
             if progress.makespan_ns == instance.ideal_ns or progress.seconds_left <= 0:
                 return
-            if name == TIGHT_RULE and progress.makespan_ns is not None:
+            if name == TIGHT_RULES[0] and progress.makespan_ns is not None:
                 return
             try:
                 progress.offer_plan(rules[name](instance), name)
@@ -249,7 +250,11 @@ class ScheduleTry:
         if progress.is_done() or progress.seconds_left <= least or self.size > self.largest:
             return
         facts = dict(progress.facts)
-        with progress.share(1.0 if self.options.deterministic else share):
+        with (
+            suppress(OutOfTimeError),
+            progress.share(1.0 if self.options.deterministic else share),
+            time_limit(progress.deadline),
+        ):
             self.solve(self.instance, progress, self.options)
         progress.facts = facts
 

@@ -81,7 +81,7 @@ def test_the_search_alone_goes_on_without_the_rows_that_cut_off_plans(
     monkeypatch.setattr(stages, "LARGE_SCHEDULE", -1)
     monkeypatch.setattr(stages, "SMALL_SCHEDULE", -1)
     monkeypatch.setattr(stages, "STARTING_RULES", ())
-    monkeypatch.setattr(stages, "TIGHT_RULE", "keep-all")
+    monkeypatch.setattr(stages, "TIGHT_RULES", ("keep-all",))
     instance = chain(8, 20, 0.1)
     found = so.solve(instance, method, time_limit=60)
     assert found.makespan_ns == 690_000_000
