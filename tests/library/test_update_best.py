@@ -27,7 +27,8 @@ def result_run(small: Small, task_method: str, /, **changes: object) -> Run:
     )
     assert run.result is not None
     result = run.result.model_copy(update=changes)
-    return run.model_copy(update={"result": result, "key": "f" * 32})
+    task = run.task.model_copy(update={"method": result.method})
+    return run.model_copy(update={"task": task, "result": result, "key": "f" * 32})
 
 
 def claimed_bound(small: Small, bound_ns: int) -> Run:

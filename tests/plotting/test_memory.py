@@ -60,6 +60,8 @@ def test_what_is_freed_is_what_is_away_while_an_op_runs() -> None:
     """Counted tensor by tensor from the jobs and copies, at the start of every job."""
     some = {"swap": 0, "recompute": 0}
     for timeline in timelines(150):
+        if timeline.instance.device.chunk_bytes:
+            continue  # freed piece by piece
         found = residency(timeline)
         instance, plan = timeline.instance, timeline.plan
         life, graph = instance.lifetimes, instance.graph
